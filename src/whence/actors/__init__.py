@@ -1,0 +1,1 @@
+"""The generic capture API for any code (Newt)."""

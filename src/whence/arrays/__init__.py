@@ -1,0 +1,1 @@
+"""Array workflows (SubZero). Not built yet."""

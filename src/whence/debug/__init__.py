@@ -1,0 +1,1 @@
+"""Traces, replay, culprits, mining, explaining and diagnose."""

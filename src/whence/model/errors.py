@@ -1,0 +1,55 @@
+"""Errors are sentences for the user: what was asked, what is wrong, what to do."""
+
+
+class WhenceError(Exception):
+    """Base of every error that whence raises on its own account."""
+
+
+class SessionClosed(WhenceError):
+    def __init__(self) -> None:
+        super().__init__("This whence session is closed. Call whence.attach(spark) for a new one.")
+
+
+class ConnectUnsupported(WhenceError):
+    def __init__(self) -> None:
+        super().__init__(
+            "This is a Spark Connect session: it has no JVM in reach, and whence reads the query plan from the JVM. "
+            "Start a classic session (SparkSession.builder.master(...), without .remote(...) and with "
+            "spark.api.mode=classic) and attach to that."
+        )
+
+
+class ForeignDataFrame(WhenceError):
+    """The DataFrame belongs to another Spark application or to none."""
+
+
+class UnsupportedOperator(WhenceError):
+    """An operator without a lineage rule. `operator` names it, `place` shows where it stands in the query."""
+
+    def __init__(self, operator: str, place: str, reason: str = "whence has no lineage rule for it") -> None:
+        self.operator = operator
+        self.place = place
+        super().__init__(f"Cannot trace through {operator}: {reason}.\nIt stands here in the query:\n{place}")
+
+
+class NonDeterministic(WhenceError):
+    """The query may give other rows when it is evaluated again, so its lineage cannot be worked out afterwards."""
+
+
+class SourceChanged(WhenceError):
+    """A source file was changed, replaced or removed since the query was planned. `path` names it."""
+
+    def __init__(self, path: str, what: str) -> None:
+        self.path = path
+        super().__init__(
+            f"The source file {path} {what} since this DataFrame was made, so its rows can no longer be told. "
+            "Read the source again and ask the new DataFrame."
+        )
+
+
+class StoreError(WhenceError):
+    """The store cannot be opened, read or written."""
+
+
+class StoreTooNew(StoreError):
+    """The store was written by a newer version of whence."""

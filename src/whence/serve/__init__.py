@@ -1,0 +1,1 @@
+"""Command line, REST API and exports."""

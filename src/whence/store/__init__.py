@@ -1,0 +1,1 @@
+"""Where runs, datasets and associations are kept."""

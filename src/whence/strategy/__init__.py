@@ -1,0 +1,1 @@
+"""The choice among the strategies. Not built yet."""

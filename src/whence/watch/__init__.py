@@ -1,0 +1,1 @@
+"""Watches a Spark session: what it reads, writes, trains and streams (SAC)."""
