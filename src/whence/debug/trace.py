@@ -87,6 +87,10 @@ class Trace:
         c = self._lineage.c
         return c.frame(evaluation.rows_at(self._found, self._place(step)))
 
+    def step_counts(self) -> tuple[int, ...]:
+        """How many rows lie on the way at each step: one job for each block of the query."""
+        return evaluation.counts_at(self._found, self._shown_places)
+
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 

@@ -140,9 +140,7 @@ class Catalyst:
         return value
 
     def is_a(self, value: object, java_class: str) -> bool:
-        return isinstance(value, JavaObject) and bool(
-            is_instance_of(self.spark._sc._gateway, value, java_class)
-        )
+        return isinstance(value, JavaObject) and bool(is_instance_of(self.spark._sc._gateway, value, java_class))
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
