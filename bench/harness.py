@@ -62,7 +62,7 @@ def interleaved(
     """Time each way once a round, alternately first to last and last to first; warm-up rounds are not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(warmup + rounds):
-        order = list(ways) if turn % 2 == 0 else list(reversed(ways))
+        order = list(ways) if turn % 2 == 0 else list(ways)[::-1]
         for name in order:
             tick(name)
             gc.collect()
@@ -82,7 +82,7 @@ def timed(action: Callable[[], object]) -> float:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[str], None]]:
-    """A bar with `total` ticks; each tick says what starts now. In a file or pipe: one line for each tick's text that is new."""
+    """A bar of `total` ticks; each tick says what starts now. In a file or pipe it is one line a tick."""
     if not console.is_terminal:
         done = 0
         start = time.perf_counter()

@@ -1,6 +1,6 @@
 """TPC-DS: `register(spark, sf)` makes its 24 tables temporary views, `queries()` gives the 99 queries.
 
-DuckDB's texts are used. `CHANGES` lists what had to be changed in them for Spark; each Query says which of them it took.
+DuckDB's texts are used; `CHANGES` lists what had to be changed in them for Spark, and a Query says which it took.
 NULLs sort first in Spark and last in DuckDB: a LIMIT may keep other rows there, which matters to no measurement here.
 """
 
