@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -51,19 +52,19 @@ def make_venv() -> None:
 
 
 def fetch_pip(folder: Path) -> Path:
+    """The newest final pip, from the index that pip itself would use."""
     index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/") + "/pip/"
-    question = urllib.request.Request(index, headers={"Accept": "application/vnd.pypi.simple.v1+json"})
-    with urllib.request.urlopen(question, timeout=60) as answer:
-        files = json.load(answer)["files"]
-    # The list is in the order of publication; pre-releases have letters in their version.
-    wheels = [f for f in files if f["filename"].endswith("-py3-none-any.whl") and not f.get("yanked")]
-    final = [f for f in wheels if f["filename"].split("-")[1].replace(".", "").isdigit()]
-    newest = max(final, key=lambda f: tuple(int(part) for part in f["filename"].split("-")[1].split(".")))
-    with urllib.request.urlopen(urljoin(index, newest["url"]), timeout=180) as answer:
+    with urllib.request.urlopen(index, timeout=60) as answer:
+        page = answer.read().decode()
+    links = re.findall(r'href="([^"#]*/pip-(\d+(?:\.\d+)*)-py3-none-any\.whl)#sha256=([0-9a-f]{64})"', page)
+    if not links:
+        raise ValueError(f"{index} lists no pip")
+    link, version, promised = max(links, key=lambda found: [int(part) for part in found[1].split(".")])
+    with urllib.request.urlopen(urljoin(index, link), timeout=180) as answer:
         content = answer.read()
-    if hashlib.sha256(content).hexdigest() != newest["hashes"]["sha256"]:
-        raise ValueError("the file that came is not the one that PyPI promised")
-    wheel = folder / newest["filename"]
+    if hashlib.sha256(content).hexdigest() != promised:
+        raise ValueError("the file that came is not the one that was promised")
+    wheel = folder / f"pip-{version}-py3-none-any.whl"
     wheel.write_bytes(content)
     return wheel
 
