@@ -45,7 +45,13 @@ def load(name: str) -> Any:
     return command
 
 
-app = typer.Typer(cls=Commands, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
 
 
 def _say_version(wanted: bool) -> None:

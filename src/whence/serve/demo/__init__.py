@@ -15,7 +15,10 @@ def demo(
         typer.Option(metavar="DIRECTORY", help="Keep the logs and the store in this directory, to go on with them."),
     ] = None,
 ) -> None:
-    """Tell a story: a strange total in a Spark job, traced to its log lines. Takes under a minute."""
+    """Trace a strange total to the log lines behind it: a story.
+
+    It makes a day of traffic logs, runs a Spark job on them, asks whence, and takes under a minute.
+    """
     from whence.serve import java
     from whence.serve.demo import quiet, story
 

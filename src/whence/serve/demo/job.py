@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 
 def phone_traffic(logs: DataFrame) -> DataFrame:
-    phones = logs.where(~F.col("agent").rlike("Tethering|Hotspot")).select("uid", "agent").distinct()
-    return phones.join(logs, ["uid", "agent"])
+    phones = logs.where(~F.col("agent").rlike("Tethering|Hotspot"))
+    pairs = phones.select("uid", "agent").distinct()
+    return pairs.join(logs, ["uid", "agent"])
 
 
 def by_user(logs: DataFrame) -> DataFrame:

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from textwrap import indent
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,7 @@ class Found:
 
 
 def tell(spark: SparkSession, folder: Path, console: Console | None = None) -> Found:
-    out = Teller(console or Console(highlight=False))
+    out = Teller(console or _console())
     start = time.perf_counter()
 
     out.step("The data", "A phone company keeps one line for each request: who, through which cell, with which agent.")
@@ -118,6 +119,11 @@ def tell(spark: SparkSession, folder: Path, console: Console | None = None) -> F
     )
 
 
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=110)
+
+
 def _totals(report: DataFrame, key: str) -> dict[Any, int]:
     return {row[key]: row["bytes"] for row in report.collect()}
 
@@ -143,8 +149,11 @@ class Teller:
         self.console.print(text, markup=False)
 
     def code(self, text: str) -> None:
-        block = Syntax(text.strip(), "python", background_color="default", word_wrap=True)
-        self.console.print(Padding(block, (1, 0, 1, 4)))
+        if self.console.is_terminal:
+            block = Syntax(text.strip(), "python", background_color="default", word_wrap=True)
+            self.console.print(Padding(block, (1, 0, 1, 4)))
+        else:  # no padding up to the right edge in a file
+            self.say("\n" + indent(text.strip(), "    ") + "\n")
 
     def rows(self, frame: DataFrame, title: str) -> None:
         table = self._table(title, *frame.columns)
@@ -175,9 +184,10 @@ class Teller:
             table.add_row(str(city), _size(before[city]), _size(after[city]), "yes" if city in touched else "")
         self.console.print(table)
 
-    @staticmethod
-    def _table(title: str, *columns: str) -> Table:
-        table = Table(title=title or None, title_justify="left", title_style="italic", box=box.SIMPLE, pad_edge=False)
+    def _table(self, title: str, *columns: str) -> Table:
+        if title:
+            self.console.print(f"\n[italic]{title}[/italic]")
+        table = Table(box=box.SIMPLE, pad_edge=False)
         for name in columns:
             table.add_column(name, justify="right" if name in {"bytes", "traffic", "before", "after"} else "left")
         return table
