@@ -53,8 +53,17 @@ class Measured:
         return median(mine / theirs for mine, theirs in zip(self.seconds, base.seconds, strict=True))
 
 
+@dataclass(frozen=True)
+class Way:
+    """One way of doing it. Only `run` is timed; `after` is called even when it fails."""
+
+    run: Callable[[], object]
+    before: Callable[[], object] | None = None
+    after: Callable[[], object] | None = None
+
+
 def interleaved(
-    ways: Mapping[str, Callable[[], object]],
+    ways: Mapping[str, Way | Callable[[], object]],
     rounds: int = 5,
     warmup: int = 1,
     tick: Callable[[str], None] = lambda what: None,
@@ -65,10 +74,16 @@ def interleaved(
         order = list(ways) if turn % 2 == 0 else list(ways)[::-1]
         for name in order:
             tick(name)
-            gc.collect()
-            start = time.perf_counter()
-            ways[name]()
-            took = time.perf_counter() - start
+            found = ways[name]
+            way = found if isinstance(found, Way) else Way(found)
+            if way.before:
+                way.before()
+            try:
+                gc.collect()
+                took = timed(way.run)
+            finally:
+                if way.after:
+                    way.after()
             if turn >= warmup:
                 seconds[name].append(took)
     return {name: Measured(name, tuple(took)) for name, took in seconds.items()}
