@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -20,13 +22,21 @@ def demo(
     It makes a day of traffic logs, runs a Spark job on them, asks whence, and takes under a minute.
     """
     from whence.serve import java
-    from whence.serve.demo import quiet, story
+    from whence.serve.demo import quiet
+    from whence.serve.demo.teller import Teller
 
+    out = Teller()
+    start = time.perf_counter()
     java.provide()
-    if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
-        with quiet.spark(keep) as spark:
-            story.tell(spark, keep)
-        return
-    with tempfile.TemporaryDirectory(prefix="whence-demo-") as folder, quiet.spark(Path(folder)) as spark:
-        story.tell(spark, Path(folder))
+    with ExitStack() as stack:
+        if keep is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="whence-demo-")))
+        else:
+            folder = keep.absolute()
+            folder.mkdir(parents=True, exist_ok=True)
+        out.say("Starting Spark on this machine ...")
+        spark = stack.enter_context(quiet.spark(folder))
+        from whence.serve.demo import story
+
+        story.tell(spark, folder, out)
+    out.say(f"\nThat took {time.perf_counter() - start:.0f} seconds, Spark's start included.")
