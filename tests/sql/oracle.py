@@ -1,8 +1,8 @@
 """A naive interpreter of queries over Python lists that carries along which table rows made each row.
 
 It is the judge of every lineage rule, so it is kept too simple to be wrong: nested loops, no optimisation, one branch
-for each operator. A row is a tuple of numbers and NULLs; its lineage a set of (reading, row number) pairs. The same query
-is built as a DataFrame by `to_spark`.
+for each operator. A row is a tuple of numbers and NULLs; its lineage a set of (reading, row number) pairs. The same
+query is built as a DataFrame by `to_spark`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trace for the eye: the steps as a tree with row counts, the sources with their first rows, and whether it is exact."""
+"""A trace for the eye: the steps as a tree with row counts, the sources with their first rows, and if it is exact."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Trace:
     @cached_property
     def sources(self) -> Mapping[str, DataFrame]:
         """The witness rows of each dataset that was read, with the dataset's own columns."""
-        return _Sources(self, {name: places for name, places in self._names.items()})
+        return _Sources(self, self._names)
 
     def __getitem__(self, source: str) -> DataFrame:
         return self.sources[source]
@@ -103,7 +103,8 @@ class Trace:
     def outputs(self) -> DataFrame:
         """The asked rows, each with its number in `associations()`."""
         found = self._found_per_output
-        assert found.rows is not None and found.output is not None
+        assert found.rows is not None
+        assert found.output is not None
         c = found.c
         return c.frame(c.project([found.output, *c.output(self._lineage.tree.plan)], c.plan_of(found.rows)))
 
