@@ -24,9 +24,10 @@ _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
-# Spark's own rules that turn subqueries into joins, run until the plan stops changing.
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
 _SUBQUERY_RULES = (
-    "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",
@@ -36,6 +37,7 @@ _MAX_ROUNDS = 20
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ANY_ROW = ("First", "Last", "AnyValue")
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 
@@ -160,6 +162,22 @@ class Catalyst:
         found: list[str] = []
         for expression in to_list(plan.expressions().toSeq()):
             self._nondeterministic_in(expression, found)
+        return found
+
+    def functions_of_any_row(self, plan: Plan) -> list[str]:
+        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
+        found: list[str] = []
+
+        def visit(expr: Expr) -> None:
+            if class_name(expr) in _ANY_ROW:
+                found.append(expr.toString())
+            for child in self.children(expr):
+                visit(child)
+
+        text = plan.simpleString(10_000)
+        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
+            for expression in to_list(plan.aggregateExpressions()):
+                visit(expression)
         return found
 
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
@@ -396,14 +414,20 @@ class Catalyst:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
         for _ in range(_MAX_ROUNDS):
-            before = plan
+            plan = self._apply(_PULL_UP, plan)
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
-                if "DomainJoin" in plan.toString():
-                    self._note_domains(plan)
-                plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
-            if plan.fastEquals(before):
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
                 break
         return plan
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
 
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
@@ -420,7 +444,7 @@ class Catalyst:
         return self._new(self._optimizer.InlineCTE, True, last=False)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
-        """Call a constructor that has had one to three more arguments in some release, all taking the default `last`."""
+        """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
         error: Exception | None = None
         for more in range(4):
             try:
