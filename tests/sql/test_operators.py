@@ -1,4 +1,4 @@
-"""Queries and the witnesses of each of their rows, side by side. All read the table `t` below; rows are told by `rid`."""
+"""Queries and the witnesses of each of their rows, side by side. All read the table `t`; rows are told by `rid`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ from pyspark.sql import SparkSession
 import whence
 
 T = "select * from values (0,1,10),(1,1,20),(2,1,20),(3,2,5),(4,2,null),(5,null,7),(6,2,9),(7,1,30) as t(rid,k,v)"
-PARTITION = {0: {0, 1, 2, 7}, 1: {0, 1, 2, 7}, 2: {0, 1, 2, 7}, 7: {0, 1, 2, 7}, 3: {3, 4, 6}, 4: {3, 4, 6}, 6: {3, 4, 6}, 5: {5}}
+PARTITION = {
+    0: {0, 1, 2, 7},
+    1: {0, 1, 2, 7},
+    2: {0, 1, 2, 7},
+    7: {0, 1, 2, 7},
+    3: {3, 4, 6},
+    4: {3, 4, 6},
+    6: {3, 4, 6},
+    5: {5},
+}
 
 # query -> for each output row, named by its first column: the witnesses of the one reading, or of each reading
 BY_FIRST_COLUMN: dict[str, dict[object, set[int] | tuple[set[int], ...]]] = {
