@@ -44,5 +44,7 @@ class Teller:
         for name in columns:
             table.add_column(name, justify="right" if name in RIGHT else "left")
         for row in rows:
-            table.add_row(*(f"{cell:,}" if name == "bytes" else str(cell) for name, cell in zip(columns, row, strict=True)))
+            table.add_row(
+                *(f"{cell:,}" if name == "bytes" else str(cell) for name, cell in zip(columns, row, strict=True))
+            )
         self.console.print(table)
