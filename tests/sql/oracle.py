@@ -1,8 +1,8 @@
 """A naive interpreter of queries over Python lists that carries along which table rows made each row.
 
 It is the judge of every lineage rule, so it is kept too simple to be wrong: nested loops, no optimisation, one branch
-for each operator. A row is a tuple of numbers and NULLs; its lineage a set of (reading, row number) pairs. The same query
-is built as a DataFrame by `to_spark`.
+for each operator. A row is a tuple of numbers and NULLs; its lineage a set of (reading, row number) pairs. The same
+query is built as a DataFrame by `to_spark`.
 """
 
 from __future__ import annotations
@@ -211,7 +211,9 @@ def join(query: Join, left: Rows, right: Rows) -> Rows:
 
     matches = [(a, b) for a in left for b in right if met(a[0], b[0])]
     if query.kind == "left_semi":
-        return [(a[0], merge([a] + [b for b in right if met(a[0], b[0])])) for a in left if any(m[0] is a for m in matches)]
+        return [
+            (a[0], merge([a] + [b for b in right if met(a[0], b[0])])) for a in left if any(m[0] is a for m in matches)
+        ]
     if query.kind == "left_anti":
         return [a for a in left if not any(m[0] is a for m in matches)]
     result = [(a[0] + b[0], a[1] | b[1]) for a, b in matches]

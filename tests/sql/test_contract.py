@@ -136,9 +136,7 @@ values = st.one_of(st.none(), st.integers(-1, 3))
 
 @st.composite
 def tables(draw: st.DrawFn) -> Tables:
-    return {
-        name: draw(st.lists(st.tuples(*[values] * width), max_size=6)) for name, width in WIDTH.items()
-    }
+    return {name: draw(st.lists(st.tuples(*[values] * width), max_size=6)) for name, width in WIDTH.items()}
 
 
 @st.composite
@@ -186,7 +184,10 @@ KINDS = ["scan", "filter", "project", "join", "aggregate", "distinct", "top", "u
 
 
 @settings(
-    max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck]
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck],
 )
 @given(query=queries(), tables=tables())
 def test_any_query(session: whence.Session, query: Query, tables: Tables) -> None:

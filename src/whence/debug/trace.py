@@ -60,7 +60,7 @@ class Trace:
     @cached_property
     def sources(self) -> Mapping[str, DataFrame]:
         """The witness rows of each dataset that was read, with the dataset's own columns."""
-        return _Sources(self, {name: places for name, places in self._names.items()})
+        return _Sources(self, self._names)
 
     def __getitem__(self, source: str) -> DataFrame:
         return self.sources[source]
@@ -87,6 +87,10 @@ class Trace:
         c = self._lineage.c
         return c.frame(evaluation.rows_at(self._found, self._place(step)))
 
+    def step_counts(self) -> tuple[int, ...]:
+        """How many rows lie on the way at each step: one job for each block of the query."""
+        return evaluation.counts_at(self._found, self._shown_places)
+
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 
@@ -99,7 +103,8 @@ class Trace:
     def outputs(self) -> DataFrame:
         """The asked rows, each with its number in `associations()`."""
         found = self._found_per_output
-        assert found.rows is not None and found.output is not None
+        assert found.rows is not None
+        assert found.output is not None
         c = found.c
         return c.frame(c.project([found.output, *c.output(self._lineage.tree.plan)], c.plan_of(found.rows)))
 

@@ -9,7 +9,7 @@ a filter, project, join or union comes from one row of each leaf. What stands at
   of the block below.
 
 So a trace is: evaluate a block for the asked rows, take the identities, restrict the blocks below to them, repeat. No
-row is ever multiplied by the witnesses of another branch, which is where rewriting the whole query at once (Perm) explodes.
+row is ever multiplied by the witnesses of another branch, where rewriting the whole query at once (Perm) explodes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one file of this room that touches Spark's private plan classes, through py4j.
 
-Plans and expressions are opaque handles outside of it. Nodes are copied with `makeCopy` and their fields are found by name,
-since constructors gain arguments between Spark releases while field names stay.
+Plans and expressions are opaque handles outside of it. Nodes are copied with `makeCopy` and their fields are found by
+name, since constructors gain arguments between Spark releases while field names stay.
 """
 
 from __future__ import annotations
@@ -53,11 +53,14 @@ class Catalyst:
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._jvm: Any = spark._jvm
+        self._gateway: Any = spark._sc._gateway
         self._plans: Any = getattr_path(self._jvm, _PLANS)
         self._exprs: Any = getattr_path(self._jvm, _EXPRS)
         self._optimizer: Any = getattr_path(self._jvm, _OPTIMIZER)
-        self._to_seq: Callable[[list[JavaObject]], JavaObject] = self._jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._dataset: Any = self._jvm.org.apache.spark.sql.classic.Dataset
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = getattr_path(
+            self._jvm, "org.apache.spark.api.python.PythonUtils.toSeq"
+        )
+        self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._true: Expr = self._exprs.Literal.TrueLiteral()
 
     # --- between DataFrames and plans
@@ -87,7 +90,7 @@ class Catalyst:
 
     def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
         arity = node.productArity()
-        values = self.spark._sc._gateway.new_array(self._jvm.java.lang.Object, arity)
+        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
         left = dict(changes)
         for i in range(arity):
             name = node.productElementName(i)
@@ -140,9 +143,7 @@ class Catalyst:
         return value
 
     def is_a(self, value: object, java_class: str) -> bool:
-        return isinstance(value, JavaObject) and bool(
-            is_instance_of(self.spark._sc._gateway, value, java_class)
-        )
+        return isinstance(value, JavaObject) and bool(is_instance_of(self._gateway, value, java_class))
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
@@ -173,7 +174,7 @@ class Catalyst:
     # --- files
 
     def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """Length and modification time of each file as the plan knows it; empty when the plan lists files only when run."""
+        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
         location = relation.relation().location()
         if not self.is_a(location, "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"):
             return {}

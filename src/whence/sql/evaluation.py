@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from whence.model.progress import working
 from whence.sql.blocks import Block, Link, Lookup, Place, Reading, ReadingPlace, origin
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
@@ -67,7 +68,8 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     attrs = block.annotated.attrs
     if not attrs:
         return
-    selected = c.materialise(c.project([*carried, *attrs], plan))
+    with working(f"tracing {block.node.kind}"):
+        selected = c.materialise(c.project([*carried, *attrs], plan))
     evaluation.selected[block.number] = selected
     kept = c.plan_of(selected)
     for link in block.annotated.links:
@@ -152,6 +154,36 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
             pairs.append(c.same(attr, name.toAttribute()))
     selected = c.project(names, c.plan_of(evaluation.selected[block.number]))
     return c.project(own, c.join(place.annotated.plan, selected, kind, c.conjunction(pairs)))
+
+
+def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...]:
+    """The number of rows at each operator that lie on the way, from the identities that are known already.
+
+    Rows of one operator that carry the same identities (an exploded array) count as one here."""
+    c = evaluation.c
+    counts: dict[Place, int] = {}
+    for number, selected in evaluation.selected.items():
+        links = {origin(link): link.attrs for link in evaluation.blocks[number].annotated.links}
+        here = [place for place in places if place.block == number and place.annotated.links]
+        # Most operators of a block share their links with the one below: each set of links is counted once.
+        shapes = {place: tuple(origin(link) for link in place.annotated.links) for place in here}
+        distinct = list(dict.fromkeys(shapes.values()))
+        if not distinct:
+            continue
+        plan = c.plan_of(selected)
+        names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(plan))}
+        frame = selected.toDF(*names.values())
+        columns = []
+        for shape in distinct:
+            attrs = [attr for key in shape for attr in links[key]]
+            present = [links[key][0] if isinstance(key, Block) else links[key][-1] for key in shape]
+            there = F.coalesce(*[F.when(F.col(names[a.exprId().id()]).isNotNull(), 1) for a in present])
+            row = F.struct(*[F.col(names[a.exprId().id()]) for a in attrs])
+            columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
+        numbers = frame.agg(*columns).collect()[0]
+        for place in here:
+            counts[place] = numbers[distinct.index(shapes[place])]
+    return tuple(counts.get(place, 0) for place in places)
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:

@@ -1,8 +1,8 @@
 """What a query reads: the identity of each dataset, and of each row in it.
 
 Row identity, best first: (file, row index) where the format has it (Parquet); (file, position in the scan) for other
-files, the scan being kept whole so that positions do not move; the position for local data, RDDs and ranges; the contents
-(two hashes of all columns) for what has no order, such as a JDBC table.
+files, the scan being kept whole so that positions do not move; the position for local data, RDDs and ranges; the
+contents (two hashes of all columns) for what has no order, such as a JDBC table.
 """
 
 from __future__ import annotations
