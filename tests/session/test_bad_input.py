@@ -58,9 +58,9 @@ def test_a_source_that_changed_is_named(
 
 
 def test_an_operator_without_a_rule_disturbs_nothing(spark: SparkSession, w: whence.Session, orders: Path) -> None:
-    frame = spark.read.parquet(str(orders)).groupBy("customer").applyInPandas(lambda rows: rows.head(1), "id bigint")
-    with pytest.raises(whence.UnsupportedOperator, match="FlatMapGroupsInPandas") as unsupported:
+    frame = spark.sql(f"SELECT TRANSFORM(id) USING 'cat' AS (line string) FROM parquet.`{orders}`")
+    with pytest.raises(whence.UnsupportedOperator, match="ScriptTransformation") as unsupported:
         w.backward(frame)["orders"]
-    assert unsupported.value.operator == "FlatMapGroupsInPandas"
-    assert "FlatMapGroupsInPandas" in unsupported.value.place
-    assert frame.count() == 3
+    assert unsupported.value.operator == "ScriptTransformation"
+    assert "ScriptTransformation" in unsupported.value.place
+    assert sorted(row["line"] for row in frame.collect()) == list("123456")
