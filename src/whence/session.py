@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
 
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
+    from whence.debug.why_not import Dropped
     from whence.sql import Catalyst, SqlLineage
 
 DEFAULT_STORE = ".whence"
@@ -47,6 +48,12 @@ class Session:
         from whence.debug.forward import forward
 
         return forward(self._lineage(df), self._lineage(to))
+
+    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out of the query `to`, and why."""
+        from whence.debug.why_not import why_not
+
+        return why_not(self._lineage(df), self._lineage(to))
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
