@@ -44,13 +44,13 @@ class Builder:
         self.places[place] = Place(node, annotated, block)
         return annotated
 
-    def block(self, node: Node) -> Block:
+    def block(self, node: Node, *, ordered: bool = False) -> Block:
         """A block of its own for what stands below `node`."""
         outer = self._block
         self._blocks += 1
         self._block = number = self._blocks
         try:
-            with self.ordered(False):
+            with self.ordered(ordered):
                 return Block(number, node, self.annotate(node))
         finally:
             self._block = outer

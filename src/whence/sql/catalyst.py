@@ -283,9 +283,22 @@ class Catalyst:
         return self._exprs.XxHash64(self.seq([expr]), 42)
 
     def content_hashes(self, attributes: Sequence[Attr]) -> list[Expr]:
-        """Two independent 64-bit hashes: together an identity that does not collide in practice."""
-        columns = self.seq(attributes)
+        """Two independent 64-bit hashes: together an identity that does not collide in practice.
+
+        Spark's hash passes over NULL, so (NULL, 1) and (1, NULL) would be the same; what is NULL is hashed too. A map has
+        no hash; its text has."""
+        values = [a if "map<" not in a.dataType().catalogString() else self._json(a) for a in attributes]
+        columns = self.seq([*values, *[self._exprs.IsNull(a) for a in attributes if a.nullable()]])
         return [self._exprs.XxHash64(columns, seed) for seed in (42, 4242)]
+
+    def _json(self, attribute: Attr) -> Expr:
+        struct = self._exprs.CreateNamedStruct(self.seq([self._text("v"), attribute]))
+        return self.function("to_json", struct)
+
+    def function(self, name: str, *args: Expr) -> Expr:
+        """A call that the analyzer resolves."""
+        unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
+        return unresolved.apply(name, self.seq(args), False)
 
     def hash64_of_text(self, text: str) -> int:
         value: int = self.hash64(self._text(text)).eval(None)

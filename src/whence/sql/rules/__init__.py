@@ -15,6 +15,7 @@ from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
 from whence.sql.rules.join import join
 from whence.sql.rules.limit import limit
 from whence.sql.rules.narrow import in_place, look_through, project, sort
+from whence.sql.rules.python import map_batches, map_cogroups, map_groups
 from whence.sql.rules.scan import nothing, scan
 from whence.sql.rules.union import union
 from whence.sql.tree import Node
@@ -49,4 +50,11 @@ RULES: dict[str, Rule] = {
     "Aggregate": aggregate,
     "Distinct": distinct,
     "Deduplicate": deduplicate,
+    # Python functions over many rows
+    "MapInPandas": map_batches,
+    "MapInArrow": map_batches,
+    "FlatMapGroupsInPandas": map_groups,
+    "FlatMapGroupsInArrow": map_groups,
+    "FlatMapCoGroupsInPandas": map_cogroups,
+    "FlatMapCoGroupsInArrow": map_cogroups,
 }
