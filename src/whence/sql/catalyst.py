@@ -26,6 +26,7 @@ _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
 # Spark's own rules that turn subqueries into joins, run until the plan stops changing.
 _SUBQUERY_RULES = (
+    "OptimizeOneRowRelationSubquery",
     "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
@@ -33,10 +34,19 @@ _SUBQUERY_RULES = (
 )
 _MAX_ROUNDS = 20
 
+_FIXED_SPLITS = {
+    "spark.sql.files.maxPartitionBytes": str(128 << 20),
+    "spark.sql.files.openCostInBytes": str(4 << 20),
+    "spark.sql.files.minPartitionNum": "32",
+}
+
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ORDER_ONLY = ("CollectList", "CollectSet")
+
+# Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
+_RIDES_ALONG = ("PythonUDTF",)
 
 
 def to_list(scala_seq: JavaObject) -> list[JavaObject]:
@@ -63,6 +73,8 @@ class Catalyst:
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
+        self.checkpoints: dict[int, Plan] = {}
         self._true: Expr = self._exprs.Literal.TrueLiteral()
 
     # --- between DataFrames and plans
@@ -167,7 +179,7 @@ class Catalyst:
             return
         below = self.children(expr)
         if all(child.deterministic() for child in below):
-            if class_name(expr) not in _ORDER_ONLY:
+            if class_name(expr) not in (*_ORDER_ONLY, *_RIDES_ALONG):
                 found.append(expr.toString())
             return
         for child in below:
@@ -185,7 +197,7 @@ class Catalyst:
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
         uris = relation.relation().location().inputFiles()
-        return [self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri)).toString() for uri in uris]
+        return [self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri)).toUri().toString() for uri in uris]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """The same, read from the file system now; a file that is gone is left out."""
@@ -197,6 +209,38 @@ class Catalyst:
             if system.exists(path):
                 found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
         return found
+
+    def in_fixed_splits(self, scan: Plan) -> Plan:
+        """The scan of files cut into the same splits each time, so that positions in it are the same each time.
+
+        Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
+        the buckets of a table useful for the query at hand."""
+        relation = scan.relation()
+        session = self.spark._jsparkSession.cloneSession()
+        for name, value in _FIXED_SPLITS.items():
+            session.sessionState().conf().setConfString(name, value)
+        fixed = relation.copy(
+            relation.location(),
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            self.none(),
+            relation.fileFormat(),
+            relation.options(),
+            session,
+        )
+        return self.copy(scan, relation=fixed)
+
+    def option(self, scan: Plan, name: str) -> str | None:
+        found = scan.relation().options()
+        return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
+
+    def is_metadata(self, attribute: Attr) -> bool:
+        """Whether this is the hidden column in which a file scan tells file and row."""
+        return "file_path" in list(attribute.dataType().fieldNames()) and attribute.metadata().json() != "{}"
+
+    def keeps_order(self, scan: Plan) -> bool:
+        """Whether this RDD gives its rows in the same order each time; after a shuffle it need not."""
+        return str(scan.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"
 
     def references(self, expr: Expr) -> set[int]:
         return {int(a.exprId().id()) for a in to_list(expr.references().toSeq())}
@@ -280,6 +324,11 @@ class Catalyst:
 
     def position(self) -> Expr:
         return self._exprs.MonotonicallyIncreasingID()
+
+    def depending_on(self, expr: Expr, attributes: Sequence[Attr]) -> Expr:
+        """The same number, in a way that needs all of these columns."""
+        nothing = self._exprs.BitwiseAnd(self.content_hashes(attributes)[0], self.long(0))
+        return self._exprs.BitwiseOr(expr, nothing)
 
     def hash64(self, expr: Expr) -> Expr:
         return self._exprs.XxHash64(self.seq([expr]), 42)

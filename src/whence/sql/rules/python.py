@@ -7,6 +7,7 @@ from whence.sql.blocks import Annotated, Block, Lookup, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr, Plan
 from whence.sql.pyfunctions import Wrap, takes_iterator, wrapped
+from whence.sql.rules.generate import generate
 from whence.sql.tree import Node
 
 _PARTITION_BITS = 33  # of a position, the bits below its partition's number
@@ -116,6 +117,31 @@ def map_cogroups(node: Node, build: Builder) -> Annotated:
         plan = found.plan
         links.extend(link for link in found.links if isinstance(link, Lookup))
     return _found(build, node, plan, Annotated(plan, tuple(links)))
+
+
+def generate_or_table_function(node: Node, build: Builder) -> Annotated:
+    """A function over a whole TABLE argument may give its rows when the next partition has begun, so Spark does not tell
+    which rows they came from: all rows of the table. Any other: the row that called it."""
+    if not _takes_table(build, node.plan.generator()):
+        return generate(node, build)
+    c = build.c
+    build.note(
+        node,
+        f"{node.plan.generator().name()} takes a whole table and tells not which of its rows an output row came from, "
+        "so an output row's witnesses are all rows of the table",
+    )
+    block = build.block(node.children[0], ordered=True)
+    return _found(build, node, node.plan, make_lookup(c, node, node.plan, block, [], None))
+
+
+def _takes_table(build: Builder, generator: Expr) -> bool:
+    c = build.c
+    if not c.is_a(generator, "org.apache.spark.sql.catalyst.expressions.PythonUDTF"):
+        return False
+    given = c.fields(generator).get("tableArguments")
+    if given is None:  # before Spark 4.1: a table's rows come as one struct
+        return any(a.dataType().typeName() == "struct" for a in c.children(generator))
+    return given.isDefined() and any(c.items(given.get()))
 
 
 def _with_hashes(build: Builder, child: Node, hashes: Sequence[Expr]) -> Plan:
