@@ -197,7 +197,8 @@ class Catalyst:
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
         uris = relation.relation().location().inputFiles()
-        return [self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri)).toUri().toString() for uri in uris]
+        path = self._jvm.org.apache.hadoop.fs.Path
+        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """The same, read from the file system now; a file that is gone is left out."""
