@@ -64,7 +64,7 @@ def test_map_in_pandas_by_batch_and_by_partition(w: whence.Session, t: DataFrame
 
     w.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 2)
     try:
-        # Batches in the order of v: (10, 20), of which the mean leaves one; (30, 30) twice, where each row stays alone too.
+        # Batches in the order of v: (10, 20), of which one is left; (30, 30) twice, where each row stays alone too.
         by_batch = check(
             w,
             t.orderBy("v", "rid").coalesce(1).mapInPandas(above_mean, "rid bigint"),
@@ -181,8 +181,7 @@ def test_functions_inside_other_operators(w: whence.Session, t: DataFrame) -> No
 
     @F.pandas_udf("bigint")  # type: ignore[call-overload]
     def parts(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        for batch in batches:
-            yield batch
+        yield from batches
 
     @F.pandas_udf("double")  # type: ignore[call-overload]
     def mean(v: pd.Series) -> float:

@@ -125,7 +125,11 @@ CASES = {
     ),
     "one row at the end": (at_the_end, [[1, 2], [3]], [(3, 100, 102, BY_PARTITION)]),
     "more rows in a batch than alone": (twice, [[5, 5]], [(5, 100, 101, BY_BATCH)] * 3),
-    "a function that runs one batch late": (late, [[1], [2], [3]], [(i + 1, 100 + i, 100 + i, BY_ROW) for i in range(3)]),
+    "a function that runs one batch late": (
+        late,
+        [[1], [2], [3]],
+        [(i + 1, 100 + i, 100 + i, BY_ROW) for i in range(3)],
+    ),
     "a row that comes from nothing": (
         from_nothing,
         [[1, 2], [3]],

@@ -24,10 +24,12 @@ _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
-# Spark's own rules that turn subqueries into joins, run until the plan stops changing.
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
+# A lateral subquery that is only a call (`LATERAL f(t.x)`) is a call on the row itself.
+_INLINE = "OptimizeOneRowRelationSubquery"
 _SUBQUERY_RULES = (
-    "OptimizeOneRowRelationSubquery",
-    "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",
@@ -43,6 +45,7 @@ _FIXED_SPLITS = {
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ANY_ROW = ("First", "Last", "AnyValue")
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
@@ -172,6 +175,22 @@ class Catalyst:
         found: list[str] = []
         for expression in to_list(plan.expressions().toSeq()):
             self._nondeterministic_in(expression, found)
+        return found
+
+    def functions_of_any_row(self, plan: Plan) -> list[str]:
+        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
+        found: list[str] = []
+
+        def visit(expr: Expr) -> None:
+            if class_name(expr) in _ANY_ROW:
+                found.append(expr.toString())
+            for child in self.children(expr):
+                visit(child)
+
+        text = plan.simpleString(10_000)
+        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
+            for expression in to_list(plan.aggregateExpressions()):
+                visit(expression)
         return found
 
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
@@ -337,8 +356,8 @@ class Catalyst:
     def content_hashes(self, attributes: Sequence[Attr]) -> list[Expr]:
         """Two independent 64-bit hashes: together an identity that does not collide in practice.
 
-        Spark's hash passes over NULL, so (NULL, 1) and (1, NULL) would be the same; what is NULL is hashed too. A map has
-        no hash; its text has."""
+        Spark's hash passes over NULL, so (NULL, 1) and (1, NULL) would be the same; what is NULL is hashed too. A map
+        has no hash; its text has."""
         values = [a if "map<" not in a.dataType().catalogString() else self._json(a) for a in attributes]
         columns = self.seq([*values, *[self._exprs.IsNull(a) for a in attributes if a.nullable()]])
         return [self._exprs.XxHash64(columns, seed) for seed in (42, 4242)]
@@ -459,14 +478,20 @@ class Catalyst:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
         for _ in range(_MAX_ROUNDS):
-            before = plan
+            plan = self._apply(_PULL_UP, self._apply(_INLINE, plan))
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
-                if "DomainJoin" in plan.toString():
-                    self._note_domains(plan)
-                plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
-            if plan.fastEquals(before):
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
                 break
         return plan
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
 
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
@@ -483,7 +508,7 @@ class Catalyst:
         return self._new(self._optimizer.InlineCTE, True, last=False)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
-        """Call a constructor that has had one to three more arguments in some release, all taking the default `last`."""
+        """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
         error: Exception | None = None
         for more in range(4):
             try:

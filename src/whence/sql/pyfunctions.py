@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyspark import cloudpickle
+from pyspark import cloudpickle as untyped_cloudpickle
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
 from whence.sql import worker
 from whence.sql.catalyst import Attr, Catalyst, Expr
+
+cloudpickle: Any = untyped_cloudpickle
 
 _PLAIN = {"byte": "int8", "short": "int16", "integer": "int32", "long": "int64", "boolean": "bool"}
 

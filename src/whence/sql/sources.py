@@ -6,8 +6,8 @@ Row identity, best first:
 - (file, position in the scan) for other files. The scan is kept whole and cut into splits of a fixed size, so positions
   do not move from query to query, whatever the session's settings or the cluster's size;
 - the number itself for `range`; the position for local data and RDDs whose order is certain;
-- the contents (two hashes of all columns) for what has no order: JDBC tables, RDDs after a shuffle. Equal rows there have
-  one identity and are witnesses together, so both are told.
+- the contents (two hashes of all columns) for what has no order: JDBC tables, RDDs after a shuffle. Equal rows there
+  have one identity and are witnesses together, so both are told.
 """
 
 from __future__ import annotations

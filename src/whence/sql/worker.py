@@ -139,7 +139,7 @@ Batches: TypeAlias = PandasBatches | ArrowBatches
 def map_with_intervals(
     command: bytes, batches: Batches, names: Sequence[str], one_by_one: int = ONE_BY_ONE
 ) -> Function:
-    """The user's function with, behind each output row, the first and last input row it came from, and how that is known.
+    """The user's function with, behind each output row, the first and last input row it came from, and how it is known.
 
     The last input column numbers the rows. The function runs once over the whole partition: that is the truth. A second
     copy of it gets each batch, then each row, alone; as long as that gives the same rows, they came from there. After

@@ -120,8 +120,10 @@ def map_cogroups(node: Node, build: Builder) -> Annotated:
 
 
 def generate_or_table_function(node: Node, build: Builder) -> Annotated:
-    """A function over a whole TABLE argument may give its rows when the next partition has begun, so Spark does not tell
-    which rows they came from: all rows of the table. Any other: the row that called it."""
+    """The row that called the function.
+
+    A function over a whole TABLE argument may give its rows when the next partition has begun, so Spark does not tell
+    which rows they came from: all rows of the table."""
     if not _takes_table(build, node.plan.generator()):
         return generate(node, build)
     c = build.c

@@ -5,7 +5,7 @@ from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.tree import Node, place_of
 
-# Between a sample and what it reads these leave rows where they are; any other operator may bring them in another order.
+# Between a sample and what it reads these leave rows where they are; any other operator may change their order.
 _IN_PLACE = (
     *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Union", "Generate", "Expand", "Sample"),
     *("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "HiveTableRelation", "OneRowRelation"),
