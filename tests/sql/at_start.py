@@ -1,6 +1,6 @@
 """Run by test_sources_at_start.py in a Python of its own: sources for which Spark must be told when its JVM starts.
 
-Arguments: the kind of source, a folder to work in, Maven coordinates (or nothing), a JDBC URL (or nothing).
+Arguments: kinds of sources, a folder to work in, jars (or nothing), a JDBC URL (or nothing).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DELTA = {
 }
 
 
-def session(kind: str, home: Path, packages: str) -> SparkSession:
+def session(kind: str, home: Path, jars: str) -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -35,8 +35,8 @@ def session(kind: str, home: Path, packages: str) -> SparkSession:
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
     )
-    if packages:
-        builder = builder.config("spark.jars.packages", packages)
+    if jars:
+        builder = builder.config("spark.jars", jars)
     for name, value in {"iceberg": ICEBERG, "delta": DELTA}.get(kind, {}).items():
         builder = builder.config(name, value)
     if kind == "iceberg":
