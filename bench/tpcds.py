@@ -72,11 +72,23 @@ def main() -> None:
         name="tpcds",
         title="TPC-H and TPC-DS: every query traced and proven",
         line=(
-            f"{counts['proven']} of {len(proofs)} queries proven, {counts['wrong']} wrong, {counts['refused']} refused, "
-            f"{counts['failed']} failed, {counts['empty']} without rows; {sum(not p.exact for p in traced)} of the "
-            f"proven are supersets; one row traced in {ratio:.2f}x its query's time (median)"
+            f"{counts['proven']} of {len(proofs)} queries proven, {counts['wrong']} wrong, "
+            f"{counts['refused']} refused, {counts['failed']} failed, {counts['empty']} without rows; "
+            f"{sum(not p.exact for p in traced)} of the proven are supersets; "
+            f"one row traced in {ratio:.2f}x its query's time (median)"
         ),
-        columns=("query", "sf", "rows", "status", "witnesses", "exact", "query s", "backward s", "verify s", "forward s"),
+        columns=(
+            "query",
+            "sf",
+            "rows",
+            "status",
+            "witnesses",
+            "exact",
+            "query s",
+            "backward s",
+            "verify s",
+            "forward s",
+        ),
         rows=[
             (
                 p.query,

@@ -90,7 +90,10 @@ class Session:
             raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
 
     def close(self) -> None:
-        """Give back everything that attaching took. Closing twice is harmless."""
+        """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
+        if self._catalyst is not None:
+            self._catalyst.release()
+            self._catalyst = None
         self._closed = True
 
     def _require_open(self) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError
@@ -23,6 +24,7 @@ Attr: TypeAlias = JavaObject
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_CALL_SITE = "callSite.short"
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
 # correlated predicates must be pulled up before the next rule sees them.
@@ -79,6 +81,8 @@ class Catalyst:
         # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
         self.checkpoints: dict[int, Plan] = {}
         self._true: Expr = self._exprs.Literal.TrueLiteral()
+        # Where Spark thinks an RDD was made tells ours from the user's.
+        self._mark = f"whence {uuid4().hex}"
 
     # --- between DataFrames and plans
 
@@ -91,8 +95,23 @@ class Catalyst:
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
 
-        Spark's context cleaner drops the blocks when the DataFrame is garbage."""
-        return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
+        context: Any = self.spark.sparkContext._jsc
+        users = context.getLocalProperty(_CALL_SITE)
+        context.setLocalProperty(_CALL_SITE, self._mark)
+        try:
+            return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        finally:
+            context.setLocalProperty(_CALL_SITE, users)
+
+    def release(self) -> None:
+        """Drop everything that was materialised, also by work that failed half-way."""
+        context: Any = self.spark.sparkContext._jsc
+        if context is None:  # stopped: nothing is left
+            return
+        for kept in dict(context.getPersistentRDDs()).values():
+            if kept.rdd().creationSite().shortForm() == self._mark:
+                kept.rdd().unpersist(False)
 
     # --- taking plans apart
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from whence.model import NonDeterministic
-from whence.sql.blocks import Annotated
+from whence.sql.blocks import Annotated, repeated
 from whence.sql.builder import Builder
 from whence.sql.tree import Node, place_of
 
@@ -24,4 +24,4 @@ def sample(node: Node, build: Builder) -> Annotated:
     with build.ordered(True):
         child = build.annotate(node.children[0])
     build.freeze(node)
-    return Annotated(c.with_children(node.plan, [child.plan]), child.links)
+    return Annotated(c.with_children(node.plan, [child.plan]), repeated(child.links))
