@@ -10,7 +10,7 @@ import pytest
 from pyspark import cloudpickle
 
 from whence.sql import worker
-from whence.sql.worker import BY_BATCH, BY_PARTITION, BY_ROW, TOO_MANY
+from whence.sql.worker import BY_BATCH, BY_PARTITION, BY_ROW, BY_RUN
 
 NAMES = ("first", "last", "how")
 Frames = Iterator[pd.DataFrame]
@@ -147,8 +147,12 @@ def test_which_rows(name: str) -> None:
 
 
 def test_many_rows_are_not_tried_one_by_one() -> None:
-    found = run(rowwise, [[2] * 4, [2] * 3], limit=4)
-    assert found == [(20, 100 + i, 100 + i, BY_ROW) for i in range(4)] + [(20, 104, 106, TOO_MANY)] * 3
+    found = run(rowwise, [[2] * 4, [4] * 150], limit=4)
+    assert found == [
+        *[(20, 100 + i, 100 + i, BY_ROW) for i in range(4)],
+        *[(40, 104, 203, BY_RUN)] * 100,
+        *[(40, 204, 253, BY_RUN)] * 50,
+    ]
 
 
 def test_a_row_alone_has_the_type_it_would_have_alone() -> None:

@@ -17,10 +17,11 @@ Batch: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 
 # How narrowly the rows behind an output row are known.
-BY_ROW, BY_BATCH, BY_PARTITION, TOO_MANY = 0, 1, 2, 3
+BY_ROW, BY_BATCH, BY_PARTITION, BY_RUN = 0, 1, 2, 3
 
-# Up to this many rows of a partition are given to the user's function one by one.
+# Up to this many rows of a partition are given to the user's function one by one, the others in runs.
 ONE_BY_ONE = 10_000
+RUN = 100
 
 
 def load(command: bytes) -> Function:
@@ -56,12 +57,12 @@ class PandasBatches:
     def again(self, batch: Batch) -> Batch:
         return batch.copy()
 
-    def one(self, batch: Batch, at: int) -> Batch:
-        """One row as Spark would hand it over alone: a column of numbers without NULL is not a column of floats."""
-        row = batch.iloc[at : at + 1].reset_index(drop=True)
+    def part(self, batch: Batch, start: int, stop: int) -> Batch:
+        """Some rows as Spark would hand them over alone: a column of numbers without NULL is not a column of floats."""
+        rows = batch.iloc[start:stop].reset_index(drop=True)
         columns = []
         for i, dtype in enumerate(self.plain):
-            column = row.iloc[:, i]
+            column = rows.iloc[:, i]
             if dtype is not None and column.dtype != dtype and column.notna().all():
                 column = column.astype(dtype)
             columns.append(column)
@@ -113,8 +114,8 @@ class ArrowBatches:
     def again(self, batch: Batch) -> Batch:
         return batch
 
-    def one(self, batch: Batch, at: int) -> Batch:
-        return batch.slice(at, 1)
+    def part(self, batch: Batch, start: int, stop: int) -> Batch:
+        return batch.slice(start, stop - start)
 
     def rows(self, out: Batch) -> list[str]:
         columns = [column.to_pylist() for column in out.columns]
@@ -232,23 +233,33 @@ class _Partition:
         whole = (numbers[0], numbers[-1])
         if len(numbers) == 1 or not came:
             return [(*whole, BY_ROW)] * len(came)
+        size = 1
         if len(numbers) > self._left:
-            return [(*whole, TOO_MANY)] * len(came)
-        self._left -= len(numbers)
+            size = RUN
+        else:
+            self._left -= len(numbers)
+        found = self._origins_in_parts(own, numbers, came, size)
+        return [(*whole, BY_BATCH)] * len(came) if found is None else found
+
+    def _origins_in_parts(
+        self, own: Batch, numbers: list[int], came: list[str], size: int
+    ) -> list[tuple[int, int, int]] | None:
+        """None if the parts, each alone, do not give what came. Equal rows are interchangeable, so any of them fits."""
         open_rows = Counter(came)
-        found: dict[str, deque[int]] = {}
-        for at, number in enumerate(numbers):
-            rows = self._call(self._batches.one(own, at))
+        found: dict[str, deque[tuple[int, int, int]]] = {}
+        for start in range(0, len(numbers), size):
+            part = numbers[start : start + size]
+            rows = self._call(self._batches.part(own, start, start + size))
             if rows is None:
-                return [(*whole, BY_BATCH)] * len(came)
+                return None
             for row in rows:
                 open_rows[row] -= 1
                 if open_rows[row] < 0:
-                    return [(*whole, BY_BATCH)] * len(came)
-                found.setdefault(row, deque()).append(number)
+                    return None
+                found.setdefault(row, deque()).append((part[0], part[-1], BY_ROW if len(part) == 1 else BY_RUN))
         if any(open_rows.values()):
-            return [(*whole, BY_BATCH)] * len(came)
-        return [(number, number, BY_ROW) for row in came for number in (found[row].popleft(),)]
+            return None
+        return [found[row].popleft() for row in came]
 
     def _call(self, batch: Batch) -> list[str] | None:
         """The rows the function gives for this batch alone; None if it fails there."""

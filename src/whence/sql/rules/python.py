@@ -55,11 +55,11 @@ def _say(build: Builder, node: Node, hows: set[int]) -> None:
             f"{name} gives something else for a batch of rows than for each of its rows alone, so an output row's "
             "witnesses are the rows of its batch",
         )
-    if worker.TOO_MANY in hows:
+    if worker.BY_RUN in hows:
         build.note(
             node,
             f"some partition has more than {worker.ONE_BY_ONE} rows, too many to give them to {name} one by one, so "
-            "an output row's witnesses there are the rows of its batch",
+            f"an output row's witnesses there are a run of up to {worker.RUN} rows",
         )
     if worker.BY_PARTITION in hows:
         build.note(
