@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -61,14 +63,28 @@ class Session:
 
         return verify_rows(self._lineage(df), rows)
 
+    @contextmanager
+    def capture(self) -> Iterator[None]:
+        """Within the block, what a checkpoint is made from is remembered, so that traces go on through it."""
+        from whence.sql.checkpoints import remembered
+
+        with remembered(self._plans()):
+            yield
+
     def _lineage(self, df: DataFrame) -> SqlLineage:
-        from whence.sql import Catalyst, SqlLineage
+        from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
+        return SqlLineage(self._plans(), df)
+
+    def _plans(self) -> Catalyst:
+        from whence.sql import Catalyst
+
+        self._require_open()
         if self._catalyst is None:
             self._catalyst = Catalyst(self._spark)
-        return SqlLineage(self._catalyst, df)
+        return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:
         theirs = getattr(getattr(df, "sparkSession", None), "_sc", None)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions
 
 from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
+
+# Up to this many identities are sent to every executor.
+_BROADCAST = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,12 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         if node not in by_leaf:
             return None
         place, ids = by_leaf[node]
-        return None if ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+        if ids is None:
+            return None
+        if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
+            # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
+            ids = functions.broadcast(ids)
+        return evaluation.leaf_rows(c, place, ids, restriction.kind)
 
     return c.frame(rebuild(c, tree, replace))
 

@@ -48,13 +48,15 @@ class Builder:
         self.places[place] = Place(node, annotated, block)
         return annotated
 
-    def block(self, node: Node, extend: Callable[[Annotated], Annotated] | None = None) -> Block:
+    def block(
+        self, node: Node, extend: Callable[[Annotated], Annotated] | None = None, *, ordered: bool = False
+    ) -> Block:
         """A block of its own for what stands below `node`; `extend` may add columns to its rows."""
         outer = self._block
         self._blocks += 1
         self._block = number = self._blocks
         try:
-            with self.ordered(False):
+            with self.ordered(ordered):
                 annotated = self.annotate(node)
                 return Block(number, node, annotated if extend is None else extend(annotated))
         finally:
