@@ -1,0 +1,472 @@
+"""Operators as executors run them: a chunk of records at a time, with the loops in C.
+
+A *narrow* operator's `run(records)` gives pieces (records, counts): how many records each input became, None where each
+became one. A *barrier*'s `run(stream, link, table, split)` reads lists of records and gives lists of records, and fills
+its link of the table. Order, laziness of user iterables, and errors are those of PySpark's own operators.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from pyspark.errors import PySparkRuntimeError
+from pyspark.resultiterable import ResultIterable
+from pyspark.shuffle import (
+    Aggregator,
+    ExternalGroupBy,
+    ExternalMerger,
+    ExternalSorter,
+    get_used_memory,
+)
+from pyspark.util import fail_on_stopiteration
+
+from whence.rdd.codec import Ints
+from whence.rdd.tables import ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
+
+Stream = Iterator[list[Any]]
+Pieces = Iterable[tuple[list[Any], Ints | None]]
+
+PIECE = 1 << 14  # records; what an unbounded iterable is cut into
+_SIZED = frozenset((list, tuple, str, set, frozenset, dict, range, bytes))
+
+
+def mapped(f: Callable[[Any], Any], records: list[Any]) -> list[Any]:
+    """`[f(r) for r in records]` in C. A StopIteration from f would end the list early, hence the check."""
+    out = list(map(f, records))
+    if len(out) != len(records):
+        checked = fail_on_stopiteration(f)
+        for record in records[len(out) :]:
+            checked(record)
+        raise PySparkRuntimeError(errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": ""})
+    return out
+
+
+class Narrow:
+    f: Callable[[Any], Any]
+
+    def __init__(self, f: Callable[[Any], Any]) -> None:
+        self.f = f
+
+    def start(self, split: int) -> None:
+        """Called once before a partition is run."""
+
+    def run(self, records: list[Any]) -> Pieces:
+        raise NotImplementedError
+
+
+class Map(Narrow):
+    def run(self, records: list[Any]) -> Pieces:
+        return ((mapped(self.f, records), None),)
+
+
+class Filter(Narrow):
+    def run(self, records: list[Any]) -> Pieces:
+        flags = mapped(self.f, records)
+        kept = list(itertools.compress(records, flags))
+        counts = np.fromiter(map(operator.truth, flags), dtype=np.uint8, count=len(flags))
+        return ((kept, counts),)
+
+
+class MapValues(Narrow):
+    def run(self, records: list[Any]) -> Pieces:
+        keys = [r[0] for r in records]
+        return ((list(zip(keys, mapped(self.f, [r[1] for r in records]), strict=True)), None),)
+
+
+class FlatMap(Narrow):
+    def run(self, records: list[Any]) -> Pieces:
+        made = mapped(self.f, records)
+        if _SIZED.issuperset(map(type, made)):
+            counts = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
+            return ((list(itertools.chain.from_iterable(made)), counts),)
+        return self._pieces(made)
+
+    def _pieces(self, made: list[Any]) -> Pieces:
+        out: list[Any] = []
+        counts = np.zeros(len(made), dtype=np.int64)
+        for i, items in enumerate(made):
+            iterator = iter(items)
+            while True:
+                before = len(out)
+                out.extend(itertools.islice(iterator, PIECE - before))
+                counts[i] += len(out) - before
+                if len(out) < PIECE:
+                    break
+                yield out, counts
+                out, counts = [], np.zeros(len(made), dtype=np.int64)
+        yield out, counts
+
+
+class FlatMapValues(FlatMap):
+    def run(self, records: list[Any]) -> Pieces:
+        keys = [r[0] for r in records]
+        made = mapped(self.f, [r[1] for r in records])
+        if _SIZED.issuperset(map(type, made)):
+            counts = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
+            return (([(k, x) for k, xs in zip(keys, made, strict=True) for x in xs], counts),)
+        return self._pieces([zip(itertools.repeat(k), xs) for k, xs in zip(keys, made, strict=True)])
+
+
+class Enumerate(Narrow):
+    """zipWithIndex and zipWithUniqueId: the number after `first(split)`, by steps."""
+
+    def __init__(self, starts: list[int], step: int) -> None:
+        self.starts, self.step = starts, step
+
+    def start(self, split: int) -> None:
+        self.next = self.starts[split]
+
+    def run(self, records: list[Any]) -> Pieces:
+        first, self.next = self.next, self.next + self.step * len(records)
+        return ((list(zip(records, range(first, self.next, self.step), strict=True)), None),)
+
+
+class Sample(Narrow):
+    """The draws of PySpark's samplers, record after record, with their own generator."""
+
+    def __init__(self, sampler: Any, keyed: bool) -> None:
+        self.sampler, self.keyed = sampler, keyed
+
+    def start(self, split: int) -> None:
+        self.sampler.initRandomGenerator(split)
+
+    def run(self, records: list[Any]) -> Pieces:
+        if self.keyed:
+            drawn = [self._draw(key) for key, _ in records]
+        else:
+            drawn = [self._draw(None) for _ in records]
+        counts = np.array(drawn, dtype=np.int64)
+        return (([r for r, n in zip(records, drawn, strict=True) for _ in range(n)], counts),)
+
+    def _draw(self, key: Any) -> int:
+        s = self.sampler
+        if hasattr(s, "_lowerBound"):
+            return int(s._lowerBound <= s.getUniformSample() < s._upperBound)
+        fraction = s._fractions[key] if self.keyed else s._fraction
+        if s._withReplacement:
+            drawn: int = s.getPoissonSample(fraction)
+            return drawn
+        return int(s.getUniformSample() < fraction)
+
+
+class Barrier:
+    """`elements`: what arrives is (key, list of values), and positions count the values."""
+
+    elements = False
+    lazy = False  # a user's function pulls the records, so nothing may be computed ahead of it
+
+    def link(self) -> Link:
+        raise NotImplementedError
+
+    def run(self, stream: Stream, link: Any, table: Writer, split: int) -> Stream:
+        raise NotImplementedError
+
+
+def _limit(memory: float) -> float:
+    return max(memory, get_used_memory() * 1.05)
+
+
+class Combine(Barrier):
+    """A combiner whose slots are the lineage: a dictionary from key to slot, and the slots' values beside it."""
+
+    def __init__(self, agg: Any, memory: float, merging: bool) -> None:
+        self.create, self.value, self.comb = agg
+        self.memory = memory
+        self.merging = merging  # combiners arrive, not values
+
+    def _fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
+        merge = self.comb if self.merging else self.value
+        create = (lambda x: x) if self.merging else self.create
+        n = len(held)
+        for slot, value in zip(slots, values, strict=True):
+            if slot < n:
+                held[slot] = merge(held[slot], value)
+            else:
+                held.append(create(value))
+                n += 1
+
+    def fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
+        try:
+            self._fold(slots, values, held)
+        except StopIteration as stopped:
+            raise PySparkRuntimeError(
+                errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stopped)}
+            ) from stopped
+
+    def weights(self, records: list[Any], slots: Ints) -> Ints:
+        return slots
+
+    def link(self) -> Link:
+        return GroupsLink()
+
+    def run(self, stream: Stream, link: GroupsLink, table: Writer, split: int) -> Stream:
+        slot_of: dict[Any, int] = defaultdict(itertools.count().__next__)
+        held: list[Any] = []
+        first = 0  # slot of held[0]: what was spilled came before
+        spilled: _Spilled | None = None
+        limit, since = self.memory, 0
+        for records in stream:
+            if not records:
+                continue
+            keys = [k for k, _ in records]
+            slots = list(map(slot_of.__getitem__, keys))
+            self.fold(slots, [v for _, v in records], held)
+            array = np.array(slots, dtype=np.int64 if first else np.uint32)
+            link.add(self.weights(records, array + first if first else array))
+            since += len(records)
+            if since >= 10000:
+                since = 0
+                if get_used_memory() >= limit:
+                    spilled = spilled or _Spilled(self.pair_merger(), self.memory)
+                    spilled.take(slot_of, held, first)
+                    first += len(held)
+                    slot_of = defaultdict(itertools.count().__next__)
+                    held = []
+                    limit = _limit(self.memory)
+        if spilled is None:
+            yield from _sliced(slot_of, held, self.finish)
+            return
+        spilled.take(slot_of, held, first)
+        lists = ListsLink()
+        table.link_after(link, lists)
+        for out in spilled.items():
+            for _, (_, slots) in out:
+                lists.add(slots)
+            yield [(k, self.finish(v)) for k, (v, _) in out]
+
+    def finish(self, value: Any) -> Any:
+        return value
+
+    def pair_merger(self) -> Callable[[Any, Any], Any]:
+        comb = self.comb
+        return lambda a, b: (comb(a[0], b[0]), a[1] + b[1])
+
+
+def _sliced(slot_of: dict[Any, int], held: list[Any], finish: Callable[[Any], Any]) -> Stream:
+    items = zip(slot_of, map(finish, held), strict=True)
+    while some := list(itertools.islice(items, PIECE)):
+        yield some
+
+
+class _Spilled:
+    """Combiners that were put on disk, each with the slots that went into it."""
+
+    def __init__(self, merge: Callable[[Any, Any], Any], memory: float) -> None:
+        self._merger: ExternalMerger[Any, Any, Any] = ExternalMerger(
+            Aggregator(lambda x: x, merge, merge), memory * 0.9
+        )
+
+    def take(self, slot_of: dict[Any, int], held: list[Any], first: int) -> None:
+        pairs = ((k, (v, [s])) for (k, s), v in zip(zip(slot_of, itertools.count(first)), held, strict=False))
+        self._merger.mergeCombiners(pairs, 0)
+        self._merger._spill()
+
+    def items(self) -> Stream:
+        items = iter(self._merger.items())
+        while some := list(itertools.islice(items, PIECE)):
+            yield some
+
+
+class Group(Combine):
+    """groupByKey before the shuffle: values are collected in lists, in order."""
+
+    def __init__(self, memory: float, final: bool = False) -> None:
+        super().__init__((None, None, _extended), memory, merging=False)
+        self.final = final  # no shuffle follows
+
+    def finish(self, value: Any) -> Any:
+        return ResultIterable(value) if self.final else value
+
+    def _fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
+        n = len(held)
+        for slot, value in zip(slots, values, strict=True):
+            if slot < n:
+                held[slot].append(value)
+            else:
+                held.append([value])
+                n += 1
+
+
+def _extended(a: list[Any], b: list[Any]) -> list[Any]:
+    a.extend(b)
+    return a
+
+
+class GroupMerge(Combine):
+    """groupByKey after the shuffle. Every value keeps its position, so that joins can say which two met."""
+
+    elements = True
+
+    def __init__(self, memory: float) -> None:
+        super().__init__((None, None, _extended), memory, merging=True)
+
+    def _fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
+        n = len(held)
+        for slot, value in zip(slots, values, strict=True):
+            if slot < n:
+                held[slot].extend(value)
+            else:
+                held.append(value)
+                n += 1
+
+    def weights(self, records: list[Any], slots: Ints) -> Ints:
+        return np.repeat(slots, np.fromiter((len(v) for _, v in records), dtype=np.int64, count=len(records)))
+
+    def finish(self, value: Any) -> Any:
+        return ResultIterable(value)
+
+
+class Meet(Barrier):
+    """Joins and cogroups over values that carry the number of their side. The values' positions are kept per key."""
+
+    def __init__(self, kind: str, sides: int, memory: float, grouped: bool = True) -> None:
+        self.kind, self.sides, self.memory = kind, sides, memory
+        self.elements = grouped  # else single values arrive, without a shuffle
+
+    def link(self) -> Link:
+        return ListsLink() if self.kind == "cogroup" else ColumnsLink(2)
+
+    def run(self, stream: Stream, link: Any, table: Writer, split: int) -> Stream:
+        for key, values, positions in self._groups(stream):
+            sides: list[list[Any]] = [[] for _ in range(self.sides)]
+            places: list[list[int]] = [[] for _ in range(self.sides)]
+            for (side, value), position in zip(values, positions, strict=True):
+                sides[side].append(value)
+                places[side].append(position)
+            if self.kind == "cogroup":
+                link.add(list(positions))
+                yield [(key, tuple(ResultIterable(s) for s in sides))]
+                continue
+            yield from self._met(key, sides, places, link)
+
+    def _met(self, key: Any, sides: list[list[Any]], places: list[list[int]], link: ColumnsLink) -> Stream:
+        left, right = sides
+        at = [np.array(p, dtype=np.int64) for p in places]
+        nobody = np.full(1, -1, dtype=np.int64)
+        if self.kind == "subtract":
+            if left and not right:
+                link.add(at[0], np.full(len(left), -1))
+                yield [(key, v) for v in left]
+            return
+        if not left and self.kind in ("right", "full"):
+            left, at[0] = [None], nobody
+        if not right and self.kind in ("left", "full"):
+            right, at[1] = [None], nobody
+        if not right:
+            return
+        rows = max(1, PIECE // len(right))
+        for first in range(0, len(left), rows):
+            some = left[first : first + rows]
+            link.add(np.repeat(at[0][first : first + rows], len(right)), np.tile(at[1], len(some)))
+            yield [(key, (v, w)) for v in some for w in right]
+
+    def _groups(self, stream: Stream) -> Iterator[tuple[Any, Iterable[Any], Iterable[int]]]:
+        held: dict[Any, tuple[list[Any], list[range]]] = {}
+        position, since, limit = 0, 0, self.memory
+        if not self.elements:
+            stream = ([(k, [v]) for k, v in records] for records in stream)
+        stream = iter(stream)
+        for records in stream:
+            for key, values in records:
+                found = held.get(key)
+                if found is None:
+                    held[key] = (values, [range(position, position + len(values))])
+                else:
+                    found[0].extend(values)
+                    found[1].append(range(position, position + len(values)))
+                position += len(values)
+            since += len(records)
+            if since >= 10000:
+                since = 0
+                if get_used_memory() >= limit:
+                    yield from self._external(held, stream, position)
+                    return
+        for key, (values, ranges) in held.items():
+            yield key, values, list(itertools.chain.from_iterable(ranges))
+
+    def _external(
+        self, held: dict[Any, tuple[list[Any], list[range]]], stream: Stream, position: int
+    ) -> Iterator[tuple[Any, Iterable[Any], Iterable[int]]]:
+        def numbered() -> Iterator[tuple[Any, list[Any]]]:
+            at = position
+            while held:
+                key = next(iter(held))
+                values, ranges = held.pop(key)
+                yield key, list(zip(values, itertools.chain.from_iterable(ranges), strict=True))
+            for records in stream:
+                for key, values in records:
+                    yield key, list(zip(values, range(at, at + len(values)), strict=True))
+                    at += len(values)
+
+        merger: ExternalGroupBy[Any, Any] = ExternalGroupBy(
+            Aggregator(lambda x: [x], _extended, _extended), self.memory
+        )
+        merger.mergeCombiners(numbered())
+        for key, pairs in merger.items():
+            pairs = sorted(pairs, key=operator.itemgetter(1))  # spilling shuffles them; arrival is the order
+            yield key, [v for v, _ in pairs], [p for _, p in pairs]
+
+
+class Sort(Barrier):
+    def __init__(self, key: Callable[[Any], Any], reverse: bool, memory: float) -> None:
+        self.key, self.reverse, self.memory = key, reverse, memory
+
+    def link(self) -> Link:
+        return ColumnsLink(1)
+
+    def run(self, stream: Stream, link: ColumnsLink, table: Writer, split: int) -> Stream:
+        held: list[Any] = []
+        limit = _limit(self.memory * 0.9)
+        since = 0
+        for records in stream:
+            held.extend(records)
+            since += len(records)
+            if since >= 10000:
+                since = 0
+                if get_used_memory() > limit:
+                    yield from self._external(itertools.chain(held, itertools.chain.from_iterable(stream)), link)
+                    return
+        order = sorted(range(len(held)), key=mapped(self.key, held).__getitem__, reverse=self.reverse)
+        link.add(np.array(order, dtype=np.int64))
+        for at in range(0, len(order), PIECE):
+            yield [held[i] for i in order[at : at + PIECE]]
+
+    def _external(self, records: Iterator[Any], link: ColumnsLink) -> Stream:
+        key = self.key
+        sorter: ExternalSorter[Any] = ExternalSorter(self.memory * 0.9)
+        numbered = zip(records, itertools.count(), strict=False)
+        pairs = iter(sorter.sorted(numbered, key=lambda pair: key(pair[0]), reverse=self.reverse))
+        while some := list(itertools.islice(pairs, PIECE)):
+            link.add(np.array([n for _, n in some], dtype=np.int64))
+            yield [record for record, _ in some]
+
+
+class Opaque(Barrier):
+    """A function over a whole partition. An output can come from any input that was read before it (Newt's
+    happened-before), and from no other: that is the smallest set one can vouch for. `exact`: glom, which uses all."""
+
+    def __init__(self, f: Callable[[int, Any], Any], exact: bool = False) -> None:
+        self.f, self.exact = f, exact
+        self.lazy = not exact
+
+    def link(self) -> Link:
+        return PrefixLink(self.exact)
+
+    def run(self, stream: Stream, link: PrefixLink, table: Writer, split: int) -> Stream:
+        read = 0
+
+        def feed() -> Iterator[Any]:
+            nonlocal read
+            for records in stream:
+                for record in records:
+                    read += 1
+                    yield record
+
+        for record in self.f(split, feed()):
+            link.add(read)
+            yield [record]

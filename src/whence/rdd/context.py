@@ -1,0 +1,182 @@
+"""LineageContext: the session's SparkContext, whose RDDs know their lineage."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark import RDD, SparkContext
+from pyspark.accumulators import AccumulatorParam
+
+from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
+from whence.rdd.wire import Tagged
+from whence.rdd.worker import Segment, Shuffle
+
+
+class Commits(AccumulatorParam[list[Any]]):
+    """Spark adds what a task says only if the task wins, so this list names the tables that count."""
+
+    def zero(self, value: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:
+        value1.extend(value2)
+        return value1
+
+
+class LineageContext(SparkContext):
+    """Everything of a SparkContext. `capture` switches whether actions write lineage; off, RDDs are plain PySpark's."""
+
+    def __init__(self, spark: SparkContext, store: str) -> None:
+        self.spark = spark
+        self.capture = True
+        if spark.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
+            spark.pythonExec = sys.executable
+        self._run = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._directory = str(Path(store).absolute() / "rdd" / self._run)
+        self._commits = spark.accumulator([], Commits())  # type: ignore[arg-type, type-var]
+        self._ids = itertools.count()
+        self._depth = 0
+        self._names: list[str] = []
+        self._stages: dict[int, StageInfo] = {}
+        self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
+        self._results: dict[int, LineageRDD] = {}
+        self._sources: dict[int, LineageRDD] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "spark":
+            raise AttributeError(name)
+        return getattr(self.spark, name)
+
+    @property
+    def capturing(self) -> bool:
+        return self.capture
+
+    # Books
+
+    def _new_node(self, name: str, inputs: tuple[Node, ...], source: bool = False) -> Node:
+        return Node(next(self._ids), name, inputs, hidden=self._depth > 0, source=source)
+
+    def _new_stage(
+        self,
+        base: Base,
+        steps: tuple[Step, ...],
+        node: Node | None,
+        partitions: int,
+        made: list[Segment],
+        shuffle: Shuffle | None,
+        notes: tuple[str, ...],
+    ) -> StageInfo:
+        info = StageInfo(next(self._ids), base, steps, node, partitions, made, shuffle, notes)
+        self._stages[info.id] = info
+        return info
+
+    def _label(self, name: str) -> str:
+        return self._names[-1] if self._names else name
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        self._names.append(name)
+        try:
+            yield
+        finally:
+            self._names.pop()
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Nodes made in here are steps of a composite transformation."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _computed(self, rdd: LineageRDD) -> None:
+        self._results[rdd.node.id] = rdd
+
+    def _take_commits(self) -> None:
+        """Enter what finished tasks reported. Only the driver's thread that asks does this."""
+        reported, self._commits._value = self._commits.value, []
+        for stage, part, attempt, size, n_out, error in reported:
+            self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
+
+    # Sources
+
+    def _source(self, name: str, plain: RDD[Any]) -> LineageRDD:
+        node = Node(next(self._ids), name, (), source=True)
+        made = LineageRDD(self, source_base(node, plain), (), lambda: plain)
+        self._sources[node.id] = made
+        return made
+
+    def _lineage(self, rdd: RDD[Any]) -> LineageRDD:
+        """A plain RDD among LineageRDDs is a source."""
+        return rdd if isinstance(rdd, LineageRDD) else self._source("RDD", rdd)
+
+    def union(self, rdds: list[RDD[Any]]) -> LineageRDD:  # type: ignore[override]
+        return self._union([self._lineage(r) for r in rdds], pairwise=False)
+
+    def _union(self, rdds: list[LineageRDD], pairwise: bool) -> LineageRDD:
+        node = self._new_node("union", tuple(r.node for r in rdds))
+
+        def twin() -> RDD[Any]:
+            plain = [r._plain() for r in rdds]
+            return RDD.union(*plain) if pairwise else self.spark.union(plain)
+
+        bases = [r._base for r in rdds]
+        raw = all(
+            not r._steps and b.sources is not None and b.prelude is None and b.deserializer == bases[0].deserializer
+            for r, b in zip(rdds, bases, strict=True)
+        )
+        if raw:
+
+            def build() -> Any:
+                joined = bases[0].jrdd
+                for b in bases[1:]:
+                    joined = joined.union(b.jrdd)
+                return joined
+
+            def sources() -> list[tuple[int, int]]:
+                return [place for b in bases for place in b.sources()]  # type: ignore[misc]
+
+            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch)
+            return LineageRDD(self, base, (), twin)
+
+        def build_tagged() -> Any:
+            joined = rdds[0]._tagged_jrdd(0)
+            for r in rdds[1:]:
+                joined = joined.union(r._tagged_jrdd(0))
+            return joined
+
+        made = LineageRDD(self, Base(node, build_tagged, Tagged()), (), twin)
+        if pairwise and rdds[0].partitioner == rdds[1].partitioner and rdds[0].partitioner is not None:
+            if self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
+                made.partitioner = rdds[0].partitioner
+        return made
+
+    def stop(self) -> None:
+        self.spark.stop()
+
+
+def _source_method(name: str) -> Any:
+    def make(self: LineageContext, *args: Any, **kwargs: Any) -> LineageRDD:
+        plain = getattr(self.spark, name)(*args, **kwargs)
+        return self._source(name, plain)
+
+    make.__name__ = name
+    make.__doc__ = getattr(SparkContext, name).__doc__
+    return make
+
+
+for _name in (
+    "textFile wholeTextFiles binaryFiles binaryRecords sequenceFile parallelize range emptyRDD newAPIHadoopFile newAPIHadoopRDD "
+    "hadoopFile hadoopRDD pickleFile"
+).split():
+    setattr(LineageContext, _name, _source_method(_name))

@@ -1,0 +1,515 @@
+"""Association tables: one file for each partition that a captured stage computed, written once, when its task ends.
+
+A table is a chain of *links*. Link i takes positions in space i + 1 back to positions in space i, and forth. Space 0 is
+what arrived, in order of arrival; its *runs* say which origin's records those are. The last space is what left. A space
+that is a set of records of the program carries that RDD's node; the others (combiner slots, say) carry None.
+
+| kind     | what it relates |
+|---|---|
+| counts   | each input to the next `count` outputs (map, filter, flatMap chains); order is kept |
+| groups   | each output (slot) to its inputs, in order (combiners, groupings) |
+| columns  | each output to one input per column, -1 for none (joins, zip, cartesian, sort) |
+| prefix   | each output to all inputs read before it left (opaque functions over partitions) |
+| lists    | each output to any inputs (what a spilled combiner put together) |
+| buckets  | each input to its shuffle bucket; an output is named by (bucket, number in the bucket) |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whence.rdd.codec import (
+    AnyInts,
+    GroupBlock,
+    Ints,
+    ints,
+    pack,
+    pack_groups,
+    pack_sorted,
+    ragged,
+    unpack,
+    unpack_groups,
+    unpack_sorted,
+)
+from whence.rdd.wire import Origin, Tag
+
+MAGIC = b"whence01"
+BLOCK = 1 << 18  # elements; bounds what a task holds and what a look-up decodes
+
+
+class Writer:
+    """Collects one partition's links; nothing is visible to others before `commit`."""
+
+    def __init__(self, path: str, origin: Origin) -> None:
+        self.path = path
+        self.origin = origin
+        self._temporary = f"{path}.{os.getpid()}.tmp"
+        self._file: Any = None
+        self._at = 0
+        self._links: list[Link] = []
+        self._nodes: list[int | None] = []
+        self.runs = _Runs()
+        self.error: str | None = None
+
+    def link(self, made: Link, node: int | None) -> None:
+        made.writer = self
+        self._links.append(made)
+        self._nodes.append(node)
+
+    def link_after(self, before: Link, made: Link) -> None:
+        """A link that turned out to be needed; it leaves what `before` left, and that becomes internal."""
+        at = self._links.index(before)
+        made.writer = self
+        self._links.insert(at + 1, made)
+        self._nodes.insert(at + 1, self._nodes[at])
+        self._nodes[at] = None
+
+    def section(self, data: bytes) -> list[int]:
+        """Where the bytes went. A full disk must not fail the user's job: the error is kept and told to the driver."""
+        where = [self._at, len(data)]
+        self._at += len(data)
+        if self.error is None:
+            try:
+                if self._file is None:
+                    os.makedirs(os.path.dirname(self.path), exist_ok=True)
+                    self._file = open(self._temporary, "wb", 1 << 18)  # noqa: SIM115
+                self._file.write(data)
+            except OSError as failed:
+                self._give_up(failed)
+        return where
+
+    def _give_up(self, failed: OSError) -> None:
+        self.error = f"{type(failed).__name__}: {failed}"
+        self.discard()
+
+    def discard(self) -> None:
+        if self._file is not None:
+            try:
+                self._file.close()
+            except OSError:
+                pass
+            self._file = None
+        try:
+            os.unlink(self._temporary)
+        except OSError:
+            pass
+
+    def commit(self, n_out: int) -> int:
+        """Bytes written. The rename makes the table appear whole or not at all."""
+        footer = {
+            "origin": list(self.origin),
+            "runs": self.runs.finish(self),
+            "origins": [list(o) for o in self.runs.origins],
+            "n_in": self.runs.n,
+            "n_out": n_out,
+            "links": [{**made.finish(), "node": node} for made, node in zip(self._links, self._nodes, strict=True)],
+        }
+        data = json.dumps(footer, separators=(",", ":")).encode()
+        self.section(data + len(data).to_bytes(8, "little") + MAGIC)
+        if self.error is None:
+            try:
+                self._file.close()
+                os.replace(self._temporary, self.path)
+            except OSError as failed:
+                self._give_up(failed)
+        return self._at
+
+
+class Link:
+    writer: Writer
+
+    def finish(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class _Runs:
+    """Who wrote the records that arrived: positions start, start + 1, ... are `first`, `first` + 1, ... of an origin."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.origins: list[Origin] = []
+        self._index: dict[Origin, int] = {}
+        self._runs: list[tuple[int, int, int]] = []
+        self._expect: tuple[int, int] = (-1, -1)
+
+    def add(self, tag: Tag, count: int) -> int:
+        """The position of the first."""
+        start = self.n
+        index = self._index.get(tag.origin)
+        if index is None:
+            index = self._index[tag.origin] = len(self.origins)
+            self.origins.append(tag.origin)
+        if self._expect != (index, tag.first):
+            self._runs.append((start, index, tag.first))
+        self._expect = (index, tag.first + count)
+        self.n += count
+        return start
+
+    def finish(self, writer: Writer) -> list[list[int]]:
+        columns = ints(self._runs).reshape(-1, 3).T
+        return [writer.section(pack_sorted(columns[0])), *(writer.section(pack(c)) for c in columns[1:])]
+
+
+class CountsLink(Link):
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._identical = True
+        self.n_in = 0
+
+    def add(self, n: int, counts: AnyInts | None) -> None:
+        self.n_in += n
+        if counts is None:
+            self._parts.append(n)
+        else:
+            self._identical = False
+            small = np.min_scalar_type(int(counts.max())) if n else np.uint8
+            self._parts.append(counts.astype(small))
+
+    def finish(self) -> dict[str, Any]:
+        if self._identical:
+            return {"kind": "identity", "n": self.n_in}
+        parts = [np.ones(p, dtype=np.uint8) if isinstance(p, int) else p for p in self._parts]
+        return {"kind": "counts", "n": self.n_in, "counts": self.writer.section(pack(np.concatenate(parts)))}
+
+
+class GroupsLink(Link):
+    def __init__(self) -> None:
+        self._pending: list[AnyInts] = []
+        self._held = 0
+        self._blocks: list[list[int]] = []
+        self.n = 0
+
+    def add(self, slots: AnyInts) -> None:
+        self._pending.append(slots)
+        self._held += len(slots)
+        self.n += len(slots)
+        if self._held >= BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
+        for at in range(0, len(slots), 2 * BLOCK):
+            some = slots[at : at + 2 * BLOCK]
+            where = self.writer.section(pack_groups(some))
+            self._blocks.append([*where, int(some.min()), int(some.max()), len(some)])
+        self._pending, self._held = [], 0
+
+    def finish(self) -> dict[str, Any]:
+        self._flush()
+        return {"kind": "groups", "n": self.n, "blocks": self._blocks}
+
+
+@dataclass(eq=False)
+class ColumnsLink(Link):
+    width: int
+    _parts: list[list[AnyInts]] = field(default_factory=list)
+
+    def add(self, *columns: AnyInts) -> None:
+        self._parts.append([c.astype(np.int64) for c in columns])
+
+    def finish(self) -> dict[str, Any]:
+        columns = [
+            np.concatenate([p[i] for p in self._parts]) if self._parts else np.zeros(0, dtype=np.int64)
+            for i in range(self.width)
+        ]
+        # Differences compress well: the inner side of a product runs, the outer side stands.
+        return {"kind": "columns", "columns": [self.writer.section(pack(np.diff(c, prepend=0))) for c in columns]}
+
+
+class PrefixLink(Link):
+    def __init__(self, exact: bool) -> None:
+        self._read: list[int] = []
+        self.exact = exact
+
+    def add(self, read: int) -> None:
+        self._read.append(read)
+
+    def finish(self) -> dict[str, Any]:
+        return {"kind": "prefix", "exact": self.exact, "read": self.writer.section(pack_sorted(ints(self._read)))}
+
+
+class ListsLink(Link):
+    def __init__(self) -> None:
+        self._lists: list[list[int]] = []
+
+    def add(self, inputs: list[int]) -> None:
+        self._lists.append(inputs)
+
+    def finish(self) -> dict[str, Any]:
+        sizes = ints([len(x) for x in self._lists])
+        flat = ints([i for x in self._lists for i in x])
+        return {"kind": "lists", "sizes": self.writer.section(pack(sizes)), "flat": self.writer.section(pack(flat))}
+
+
+class BucketsLink(Link):
+    """`sizes`: how many elements each record stands for, where grouped values travel together."""
+
+    def __init__(self, elements: bool) -> None:
+        self._parts: list[AnyInts] = []
+        self._sizes: list[AnyInts] | None = [] if elements else None
+
+    def add(self, parts: AnyInts, sizes: AnyInts | None) -> None:
+        self._parts.append(parts)
+        if self._sizes is not None:
+            assert sizes is not None
+            self._sizes.append(sizes)
+
+    def finish(self) -> dict[str, Any]:
+        def all_of(parts: list[AnyInts]) -> list[int]:
+            return self.writer.section(pack(np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)))
+
+        return {
+            "kind": "buckets",
+            "parts": all_of(self._parts),
+            "sizes": None if self._sizes is None else all_of(self._sizes),
+        }
+
+
+class Table:
+    """One committed table, read as far as a look-up needs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(path, "rb") as f:
+            f.seek(0, os.SEEK_END)
+            self.bytes = f.tell()
+            f.seek(max(0, self.bytes - 65536))
+            tail = f.read()
+            if tail[-8:] != MAGIC:
+                raise ValueError(f"{path} is not an association table of this version of whence")
+            size = int.from_bytes(tail[-16:-8], "little")
+            if size + 16 > len(tail):
+                f.seek(self.bytes - 16 - size)
+                tail = f.read()
+            footer = json.loads(tail[-16 - size : -16])
+        self.origin = Origin(*footer["origin"])
+        self.origins = [Origin(*o) for o in footer["origins"]]
+        self.n_in: int = footer["n_in"]
+        self.n_out: int = footer["n_out"]
+        self.links: list[dict[str, Any]] = footer["links"]
+        self._runs_at = footer["runs"]
+        self._kept: dict[int, Any] = {}
+
+    def read(self, where: list[int]) -> bytes:
+        with open(self.path, "rb") as f:
+            f.seek(where[0])
+            return f.read(where[1])
+
+    def _ints(self, where: list[int]) -> Ints:
+        if where[0] not in self._kept:
+            self._kept[where[0]] = unpack(self.read(where))
+        found: Ints = self._kept[where[0]]
+        return found
+
+    @cached_property
+    def runs(self) -> tuple[Ints, Ints, Ints]:
+        start, origin, first = self._runs_at
+        return unpack_sorted(self.read(start)), unpack(self.read(origin)), unpack(self.read(first))
+
+    def node(self, space: int) -> int | None:
+        """The RDD whose records space `space` (1 and up) holds."""
+        found: int | None = self.links[space - 1]["node"]
+        return found
+
+    # Space 0 and the origins
+
+    def arrived_from(self, positions: Ints) -> Iterator[tuple[Origin, Ints]]:
+        starts, origins, firsts = self.runs
+        if not len(positions):
+            return
+        run = np.searchsorted(starts, positions, side="right") - 1
+        number = firsts[run] + positions - starts[run]
+        owner = origins[run]
+        for index in np.unique(owner).tolist():
+            yield self.origins[index], np.unique(number[owner == index])
+
+    def arrivals_of(self, origin: Origin, numbers: Ints) -> Ints:
+        if origin not in self.origins:
+            return np.zeros(0, dtype=np.int64)
+        starts, origins, firsts = self.runs
+        lengths = np.diff(starts, append=self.n_in)
+        found = []
+        for i in np.flatnonzero(origins == self.origins.index(origin)).tolist():
+            low, high = np.searchsorted(numbers, (firsts[i], firsts[i] + lengths[i]))
+            found.append(numbers[low:high] - firsts[i] + starts[i])
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    # Links
+
+    def size_of(self, space: int) -> int:
+        """How many positions a space has (not for the space after buckets)."""
+        for link in self.links[space:]:
+            if link["kind"] in ("identity", "counts", "groups"):
+                return int(link["n"])
+            if link["kind"] == "buckets":
+                return len(self._ints(link["parts"]))
+            if link["kind"] in ("columns", "prefix", "lists"):
+                break
+        if space == len(self.links):
+            return self.n_out
+        if space == 0:
+            return self.n_in
+        link = self.links[space - 1]
+        if link["kind"] == "columns":
+            return len(self._ints(link["columns"][0]))
+        if link["kind"] == "prefix":
+            return len(unpack_sorted(self.read(link["read"])))
+        return len(self._ints(link["sizes"]))
+
+    def back(self, space: int, positions: Ints) -> Ints:
+        """Positions in `space` (ascending) to those in `space - 1`."""
+        return np.unique(self.back_listed(space, positions)[1])
+
+    def back_listed(self, space: int, positions: Ints) -> tuple[Ints, Ints]:
+        """As pairs (index into positions, position before), each index's in order."""
+        link = self.links[space - 1]
+        kind = link["kind"]
+        every = np.arange(len(positions))
+        if kind == "identity":
+            return every, positions
+        if kind == "counts":
+            return every, np.searchsorted(self._ends(link), positions, side="right")
+        if kind == "groups":
+            return self._back_groups(link, positions)
+        if kind == "columns":
+            owners, found = [], []
+            for where in link["columns"]:
+                column = self._cumulated(where)[positions]
+                owners.append(every[column >= 0])
+                found.append(column[column >= 0])
+            return np.concatenate(owners), np.concatenate(found)
+        if kind == "prefix":
+            read = unpack_sorted(self.read(link["read"]))[positions]
+            return np.repeat(every, read), ragged(np.zeros(len(read), dtype=np.int64), read)
+        if kind == "lists":
+            sizes = self._ints(link["sizes"])
+            starts = np.cumsum(sizes) - sizes
+            flat = self._ints(link["flat"])
+            return np.repeat(every, sizes[positions]), flat[ragged(starts[positions], sizes[positions])]
+        raise AssertionError(kind)
+
+    def forth(self, space: int, positions: Ints) -> Ints:
+        """Positions in `space` (ascending) to those in `space + 1`."""
+        link = self.links[space]
+        kind = link["kind"]
+        if kind == "identity":
+            return positions
+        if kind == "counts":
+            ends = self._ends(link)
+            counts = self._ints(link["counts"])[positions]
+            return ragged(ends[positions] - counts, counts)
+        if kind == "groups":
+            return self._forth_groups(link, positions)
+        if kind == "columns":
+            wanted = np.zeros(max(int(positions[-1]) + 1 if len(positions) else 0, 0) + 1, dtype=bool)
+            wanted[positions] = True
+            hit: Any = False
+            for where in link["columns"]:
+                column = self._cumulated(where)
+                hit = hit | ((column >= 0) & wanted[np.minimum(np.maximum(column, 0), len(wanted) - 1)])
+            return np.flatnonzero(hit)
+        if kind == "prefix":
+            read = unpack_sorted(self.read(link["read"]))
+            return np.arange(np.searchsorted(read, positions[0], side="right"), len(read)) if len(positions) else read[:0]
+        if kind == "lists":
+            sizes = self._ints(link["sizes"])
+            owner = np.repeat(np.arange(len(sizes)), sizes)
+            return np.unique(owner[np.isin(self._ints(link["flat"]), positions)])
+        raise AssertionError(kind)
+
+    def _ends(self, link: dict[str, Any]) -> Ints:
+        key = -1 - link["counts"][0]
+        if key not in self._kept:
+            self._kept[key] = np.cumsum(self._ints(link["counts"]))
+        found: Ints = self._kept[key]
+        return found
+
+    def _cumulated(self, where: list[int]) -> Ints:
+        key = -1 - where[0]
+        if key not in self._kept:
+            self._kept[key] = np.cumsum(self._ints(where))
+        found: Ints = self._kept[key]
+        return found
+
+    def _blocks(self, link: dict[str, Any]) -> Iterator[tuple[int, int, int, int, list[int]]]:
+        base = 0
+        for at, size, low, high, n in link["blocks"]:
+            yield base, n, low, high, [at, size]
+            base += n
+
+    def _block(self, where: list[int]) -> GroupBlock:
+        if where[0] not in self._kept:
+            self._kept[where[0]] = unpack_groups(self.read(where))
+        found: GroupBlock = self._kept[where[0]]
+        return found
+
+    def _back_groups(self, link: dict[str, Any], positions: Ints) -> tuple[Ints, Ints]:
+        owners, found = [positions[:0]], [positions[:0]]
+        for base, _n, low, high, where in self._blocks(link):
+            first, last = np.searchsorted(positions, (low, high + 1))
+            if first < last:
+                owner, position = self._block(where).positions_of(positions[first:last])
+                owners.append(owner + first)
+                found.append(position + base)
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        return owner[order], np.concatenate(found)[order]
+
+    def _forth_groups(self, link: dict[str, Any], positions: Ints) -> Ints:
+        found = [positions[:0]]
+        for base, n, _low, _high, where in self._blocks(link):
+            first, last = np.searchsorted(positions, (base, base + n))
+            if first < last:
+                found.append(np.unique(self._block(where).slot_of_each()[positions[first:last] - base]))
+        return np.unique(np.concatenate(found))
+
+    # What left
+
+    @property
+    def shuffled(self) -> bool:
+        return bool(self.links) and self.links[-1]["kind"] == "buckets"
+
+    def left_as(self, origin: Origin, numbers: Ints) -> tuple[Ints, Ints]:
+        """Numbers of an origin to positions in the last space before the buckets: (position, element in it or -1)."""
+        nothing = np.full(len(numbers), -1, dtype=np.int64)
+        if not self.shuffled:
+            return numbers, nothing
+        link = self.links[-1]
+        members = np.flatnonzero(self._ints(link["parts"]) == origin.bucket)
+        if link["sizes"] is None:
+            return members[numbers], nothing
+        sizes = self._ints(link["sizes"])[members]
+        ends = np.cumsum(sizes)
+        which = np.searchsorted(ends, numbers, side="right")
+        return members[which], numbers - (ends[which] - sizes[which])
+
+    def leaves_as(self, positions: Ints, elements: dict[int, Ints] | None = None) -> Iterator[tuple[Origin, Ints]]:
+        """Positions in the last space to (origin, numbers). `elements`: only these elements of a position."""
+        if not self.shuffled:
+            yield self.origin, positions
+            return
+        link = self.links[-1]
+        parts = self._ints(link["parts"])
+        sizes = None if link["sizes"] is None else self._ints(link["sizes"])
+        for bucket in np.unique(parts[positions]).tolist():
+            members = np.flatnonzero(parts == bucket)
+            wanted = positions[parts[positions] == bucket]
+            rank = np.searchsorted(members, wanted)
+            if sizes is not None:
+                starts = np.cumsum(sizes[members]) - sizes[members]
+                if elements is None:
+                    rank = ragged(starts[rank], sizes[wanted])
+                else:
+                    rank = np.concatenate(
+                        [starts[r] + elements[p] for r, p in zip(rank.tolist(), wanted.tolist(), strict=True)]
+                    )
+            yield self.origin._replace(bucket=bucket), rank
