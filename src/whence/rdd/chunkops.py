@@ -452,10 +452,11 @@ class Opaque(Barrier):
 
     def __init__(self, f: Callable[[int, Any], Any], exact: bool = False) -> None:
         self.f, self.exact = f, exact
+        self.note: str | None = None
         self.lazy = not exact
 
     def link(self) -> Link:
-        return PrefixLink(self.exact)
+        return PrefixLink(self.note)
 
     def run(self, stream: Stream, link: PrefixLink, table: Writer, split: int) -> Stream:
         read = 0

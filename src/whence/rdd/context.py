@@ -16,6 +16,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
+from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
 
@@ -48,8 +49,9 @@ class LineageContext(SparkContext):
         self._names: list[str] = []
         self._stages: dict[int, StageInfo] = {}
         self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
-        self._results: dict[int, LineageRDD] = {}
+        self._results: dict[int, tuple[LineageRDD, int | None]] = {}
         self._sources: dict[int, LineageRDD] = {}
+        self._open = Tables(self._directory)
 
     def __getattr__(self, name: str) -> Any:
         if name == "spark":
@@ -73,9 +75,8 @@ class LineageContext(SparkContext):
         partitions: int,
         made: list[Segment],
         shuffle: Shuffle | None,
-        notes: tuple[str, ...],
     ) -> StageInfo:
-        info = StageInfo(next(self._ids), base, steps, node, partitions, made, shuffle, notes)
+        info = StageInfo(next(self._ids), base, steps, node, partitions, made, shuffle)
         self._stages[info.id] = info
         return info
 
@@ -99,14 +100,22 @@ class LineageContext(SparkContext):
         finally:
             self._depth -= 1
 
-    def _computed(self, rdd: LineageRDD) -> None:
-        self._results[rdd.node.id] = rdd
+    def _computed(self, rdd: LineageRDD, limit: int | None) -> None:
+        """An action computed this RDD, or its first `limit` records."""
+        before = self._results.get(rdd.node.id)
+        if before is None or (before[1] is not None and (limit is None or limit > before[1])):
+            self._results[rdd.node.id] = (rdd, limit)
 
     def _take_commits(self) -> None:
         """Enter what finished tasks reported. Only the driver's thread that asks does this."""
         reported, self._commits._value = self._commits.value, []
         for stage, part, attempt, size, n_out, error in reported:
             self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
+
+    def _where(self, place: Place, position: int) -> str:
+        if place.attempt >= 0:
+            return f"partition {place.part}, record {position}"
+        return f"{self._sources[place.stage].node.name}, partition {place.part}, record {position}"
 
     # Sources
 

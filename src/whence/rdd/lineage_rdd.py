@@ -81,6 +81,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         self._view: RDD[Any] | None = None
         self._view_stage: StageInfo | None = None
         self._aux: RDD[Any] | None = None
+        self._recorder: tuple[StageInfo, RDD[Any]] | None = None
         self._storage: StorageLevel | None = None
         self._own_base: Base | None = None
         self._given_id: int | None = None
@@ -128,8 +129,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         context, base = self.ctx, self._base
         jrdd = base.jrdd
         made = segments(steps, base.node)
-        notes = tuple(s.node.note for s in steps if s.node.note)
-        info = context._new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle, notes)
+        info = context._new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
         stage = Stage(
             info.id,
             context._directory,
@@ -140,6 +140,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             shuffle,
             context._commits,
             base.node.id if base.pair else None,
+            None if base.pair or base.node.source else base.node.shown,
         )
         return info, stage, jrdd, base.reader
 
@@ -220,14 +221,16 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             view = self._captured_view()
             assert self._view_stage is not None
             return self._view_stage, view
+        if self._recorder is not None:
+            return self._recorder
         base, _ = self._chain()
         reading = LineageRDD(self.ctx, base, (), self._plain, self.partitioner)
         info, stage, prev, reader = reading._stage((), self.node, "records", None)
         view = View(
             self.ctx.spark, prev, reader, stage, self.ctx.serializer, True, self.is_barrier, self.partitioner
         )
-        self._view_stage = info
-        return info, view
+        self._recorder = info, view
+        return self._recorder
 
     def _auxiliary_view(self) -> RDD[Any]:
         """A plain RDD over this one's captured inputs that writes nothing for the last stage: for jobs which look at
@@ -280,7 +283,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         return self
 
     def _forget_views(self) -> None:
-        self._view = self._view_stage = self._aux = None
+        self._view = self._view_stage = self._aux = self._recorder = None
 
     def checkpoint(self) -> None:
         self.is_checkpointed = True
@@ -315,7 +318,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         if one_to_one(op):
             node.alias = self.node
         if isinstance(op, Opaque) and not op.exact:
-            node.note = _OPAQUE_NOTE.format(name=self.ctx._label(name))
+            op.note = _OPAQUE_NOTE.format(name=self.ctx._label(name))
         keeps = preserves and (self.preservesPartitioning if steps else True)
         return LineageRDD(
             self.ctx,
@@ -731,7 +734,9 @@ def _action(name: str, stops_early: bool) -> Callable[..., Any]:
             return getattr(RDD, name)(self._plain(), *args, **kwargs)
         view = self._auxiliary_view() if stops_early else self._captured_view()
         result = getattr(RDD, name)(view, *args, **kwargs)
-        context._computed(self)
+        if name not in ("takeSample", "lookup"):
+            limit = None if not stops_early else (args[0] if args else kwargs.get("num", 1))
+            context._computed(self, limit)
         return result
 
     return act

@@ -34,7 +34,6 @@ class Node:
     inputs: tuple[Node, ...] = ()
     hidden: bool = False
     source: bool = False
-    note: str | None = None  # why lineage through it is only a superset
     alias: Node | None = None  # a hidden one-to-one step: its positions are those of this node
 
     @property
@@ -141,7 +140,6 @@ class StageInfo:
     partitions: int
     segments: list[Segment]
     shuffle: Shuffle | None = None
-    notes: tuple[str, ...] = ()
 
 
 class View(PipelinedRDD[Any, Any]):

@@ -47,9 +47,10 @@ BLOCK = 1 << 18  # elements; bounds what a task holds and what a look-up decodes
 class Writer:
     """Collects one partition's links; nothing is visible to others before `commit`."""
 
-    def __init__(self, path: str, origin: Origin) -> None:
+    def __init__(self, path: str, origin: Origin, base: int | None = None) -> None:
         self.path = path
         self.origin = origin
+        self.base = base  # the node whose records arrive; None for a source (the runs name it) or a hidden one
         self._temporary = f"{path}.{os.getpid()}.tmp"
         self._file: Any = None
         self._at = 0
@@ -105,6 +106,7 @@ class Writer:
         """Bytes written. The rename makes the table appear whole or not at all."""
         footer = {
             "origin": list(self.origin),
+            "base": self.base,
             "runs": self.runs.finish(self),
             "origins": [list(o) for o in self.runs.origins],
             "n_in": self.runs.n,
@@ -226,15 +228,15 @@ class ColumnsLink(Link):
 
 
 class PrefixLink(Link):
-    def __init__(self, exact: bool) -> None:
+    def __init__(self, note: str | None) -> None:
         self._read: list[int] = []
-        self.exact = exact
+        self.note = note  # why this is a superset; None for glom, which does use all
 
     def add(self, read: int) -> None:
         self._read.append(read)
 
     def finish(self) -> dict[str, Any]:
-        return {"kind": "prefix", "exact": self.exact, "read": self.writer.section(pack_sorted(ints(self._read)))}
+        return {"kind": "prefix", "note": self.note, "read": self.writer.section(pack_sorted(ints(self._read)))}
 
 
 class ListsLink(Link):
@@ -293,6 +295,7 @@ class Table:
             footer = json.loads(tail[-16 - size : -16])
         self.origin = Origin(*footer["origin"])
         self.origins = [Origin(*o) for o in footer["origins"]]
+        self.base: int | None = footer["base"]
         self.n_in: int = footer["n_in"]
         self.n_out: int = footer["n_out"]
         self.links: list[dict[str, Any]] = footer["links"]
@@ -316,9 +319,14 @@ class Table:
         return unpack_sorted(self.read(start)), unpack(self.read(origin)), unpack(self.read(first))
 
     def node(self, space: int) -> int | None:
-        """The RDD whose records space `space` (1 and up) holds."""
-        found: int | None = self.links[space - 1]["node"]
+        """The RDD whose records a space holds."""
+        found: int | None = self.links[space - 1]["node"] if space else self.base
         return found
+
+    @property
+    def last(self) -> int:
+        """The space of what left, before it was put into buckets."""
+        return len(self.links) - int(self.shuffled)
 
     # Space 0 and the origins
 
@@ -491,6 +499,47 @@ class Table:
         ends = np.cumsum(sizes)
         which = np.searchsorted(ends, numbers, side="right")
         return members[which], numbers - (ends[which] - sizes[which])
+
+    @property
+    def element_space(self) -> int | None:
+        """Where grouped values are shuffled: the space of the single values."""
+        if not self.shuffled or self.links[-1]["sizes"] is None:
+            return None
+        return self.last - (2 if self.links[self.last - 1]["kind"] == "lists" else 1)
+
+    def elements_of(self, positions: Ints) -> tuple[Ints, Ints]:
+        """The single values of groups in the last space: (index into positions, position in the element space), in order."""
+        owner, found = self.back_listed(self.last, positions)
+        if self.links[self.last - 1]["kind"] == "lists":
+            distinct, where = np.unique(found, return_inverse=True)
+            inner, elements = self.back_listed(self.last - 1, distinct)
+            counts = np.bincount(inner, minlength=len(distinct))
+            starts = np.cumsum(counts) - counts
+            found = elements[ragged(starts[where], counts[where])]
+            owner = np.repeat(owner, counts[where])
+        return owner, found
+
+    def left_elements(self, positions: Ints, ranks: Ints) -> Ints:
+        """Element `rank` of each position of the last space."""
+        distinct, where = np.unique(positions, return_inverse=True)
+        owner, elements = self.elements_of(distinct)
+        counts = np.bincount(owner, minlength=len(distinct))
+        return np.unique(elements[(np.cumsum(counts) - counts)[where] + ranks])
+
+    def leaving_elements(self, elements: Ints) -> Iterator[tuple[Origin, Ints]]:
+        """Positions in the element space to (origin, numbers)."""
+        assert self.element_space is not None
+        groups = elements
+        for space in range(self.element_space, self.last):
+            groups = self.forth(space, groups)
+        owner, listed = self.elements_of(groups)
+        counts = np.bincount(owner, minlength=len(groups))
+        rank = np.arange(len(listed)) - np.repeat(np.cumsum(counts) - counts, counts)
+        hit = np.isin(listed, elements)
+        chosen: dict[int, Ints] = {}
+        for index in np.unique(owner[hit]).tolist():
+            chosen[int(groups[index])] = rank[hit & (owner == index)]
+        yield from self.leaves_as(ints(sorted(chosen)), chosen)
 
     def leaves_as(self, positions: Ints, elements: dict[int, Ints] | None = None) -> Iterator[tuple[Origin, Ints]]:
         """Positions in the last space to (origin, numbers). `elements`: only these elements of a position."""

@@ -51,7 +51,9 @@ class Stage:
         shuffle: Shuffle | None,
         committed: Any,
         pair_node: int | None = None,
+        base_node: int | None = None,
     ) -> None:
+        self.base_node = base_node
         self.pair_node = pair_node  # Spark itself zipped or multiplied the input: the RDD which that made
         self.stage = stage
         self.directory = directory
@@ -66,7 +68,7 @@ class Stage:
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
-        table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin)
+        table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin, self.base_node)
         if self.prelude is not None:
             chunks = _prelude(self.prelude, split, chunks)
         if self.out == "shuffle":

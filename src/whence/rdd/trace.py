@@ -1,0 +1,214 @@
+"""The answer to a lineage question about RDDs. A Traced is an RDD of the raw records at the traced point, evaluated when
+an action asks for it; goBack and goNext move the point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark import RDD
+
+from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.records import records_at
+from whence.rdd.stages import Base, Node
+from whence.rdd.walk import LineageMissing, Place, State, Tables
+
+if TYPE_CHECKING:
+    from whence.rdd.context import LineageContext
+
+
+class Traced(LineageRDD):
+    def __init__(self, context: LineageContext, evaluate: Callable[[Traced], State], origin: LineageRDD) -> None:
+        node = Node(next(context._ids), "trace", (), source=True)
+        context._sources[node.id] = self
+        serializer = context.spark.serializer
+        base = Base(
+            node,
+            self._load,
+            serializer,
+            lambda: [(node.id, i) for i in range(base.jrdd.partitions().size())],
+        )
+        self._evaluate, self._origin = evaluate, origin
+        self._found: State | None = None
+        self._notes: list[str] = []
+        super().__init__(context, base, (), lambda: RDD(base.jrdd, context.spark, serializer))
+
+    @classmethod
+    def start(cls, rdd: LineageRDD) -> Traced:
+        """All records of an RDD, as the place to trace from."""
+
+        def whole(traced: Traced) -> State:
+            context = rdd.ctx
+            if isinstance(rdd, Traced):
+                traced._notes.extend(rdd._notes)
+                return rdd.state
+            if rdd.node.source:
+                return whole_source(context, rdd)
+            return {
+                Place(*key, context._open[key].last): np.arange(context._open[key].n_out)
+                for key in captured(rdd)
+                if context._open[key].n_out
+            }
+
+        return cls(rdd.ctx, whole, rdd)
+
+    # The question
+
+    def getLineage(self) -> Traced:
+        return self
+
+    def goBack(self) -> Traced:
+        """One operator or one stage back, to the records there that these came from. At a source: the same records."""
+        return self._moved(lambda tables, state, note: tables.back(state, note))
+
+    def goBackAll(self, source: LineageRDD | None = None) -> Traced:
+        """To the sources, or to one of them."""
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            found = tables.back_all(state, note)
+            if source is None:
+                return found
+            return {p: x for p, x in found.items() if p.stage == source.node.id}
+
+        return self._moved(move)
+
+    def goNext(self) -> Traced:
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            _, readers = self._readers()
+            return tables.forth(self._on_the_way(tables, state, readers, note), readers, note)
+
+        return self._moved(move)
+
+    def goNextAll(self) -> Traced:
+        """To every result that an action computed from these records."""
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            limits, readers = self._readers()
+            start = self._on_the_way(tables, state, readers, note)
+            found = tables.forth_all(start, readers, set(limits), note)
+            found = {p: x[x < limits[p[:3]]] for p, x in found.items()}
+            return {p: x for p, x in found.items() if len(x)}
+
+        return self._moved(move)
+
+    def _moved(self, move: Callable[[Tables, State, Callable[[str], None]], State]) -> Traced:
+        def evaluate(traced: Traced) -> State:
+            before = self.state
+            traced._notes.extend(self._notes)
+            return move(self.ctx._open, before, traced._note)
+
+        return Traced(self.ctx, evaluate, self._origin)
+
+    def _note(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+
+    def _readers(self) -> tuple[dict[tuple[int, int, int], int], Any]:
+        """The results' tables, each with how many of its records an action computed, and who read what for them."""
+        limits: dict[tuple[int, int, int], int] = {}
+        for rdd, limit in list(self.ctx._results.values()):
+            if rdd is self._origin and len(self.ctx._results) > 1:
+                continue
+            left = limit
+            for key in captured(rdd):
+                n = self.ctx._open[key].n_out
+                taken = n if left is None else min(n, left)
+                left = None if left is None else left - taken
+                limits[key] = taken
+        return limits, self.ctx._open.readers(limits)
+
+    def _on_the_way(self, tables: Tables, state: State, readers: Any, note: Callable[[str], None]) -> State:
+        """An RDD made only to ask (a filter over the input, say) led to no result: step back to what did."""
+        read = {key for keys in readers.values() for key in keys}
+        while any(p.attempt >= 0 and p[:3] not in read for p in state):
+            aside = {p: x for p, x in state.items() if p.attempt >= 0 and p[:3] not in read}
+            if any(
+                origin in readers
+                for p, x in aside.items()
+                for origin, _ in (tables.of(p).leaves_as(x) if p.space == tables.of(p).last else ())
+            ):
+                break
+            rest = {p: x for p, x in state.items() if p not in aside}
+            for p, x in tables.back(aside, note).items():
+                rest[p] = np.union1d(rest[p], x) if p in rest else x
+            state = rest
+        return state
+
+    # The answer
+
+    @property
+    def state(self) -> State:
+        if self._found is None:
+            self._found = self._evaluate(self)
+        return self._found
+
+    @property
+    def exact(self) -> bool:
+        return not self.notes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which operators widened the answer, and why."""
+        _ = self.state
+        return tuple(self._notes)
+
+    def _load(self) -> Any:
+        records = [r for place, positions in self.state.items() for r in records_at(self.ctx, place, positions)]
+        slices = max(1, min(len(self.state), self.ctx.defaultParallelism, len(records)))
+        return self.ctx.spark.parallelize(records, slices)._jrdd
+
+    def show(self, n: int = 20) -> None:
+        """Print the first records, with where each was read."""
+        left = n
+        for place, positions in self.state.items():
+            some = positions[:left]
+            for position, record in zip(some.tolist(), records_at(self.ctx, place, some), strict=True):
+                print(f"{self.ctx._where(place, position)}\t{record}")
+            left -= len(some)
+            if left <= 0:
+                break
+
+
+def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
+    counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
+    return {Place(rdd.node.id, i, -1, 0): np.arange(n) for i, n in enumerate(counts) if n}
+
+
+def captured(rdd: LineageRDD) -> Iterator[tuple[int, int, int]]:
+    """The tables of an RDD's partitions, in order. What was never computed under capture is computed now."""
+    context = rdd.ctx
+    was, context.capture = context.capture, True
+    try:
+        info, view = rdd._recording_view()
+        parts = range(info.partitions)
+        for again in (True, False):
+            context._take_commits()
+            found: list[tuple[int, int, int]] = []
+            missing: list[int] = []
+            reasons: list[str] = []
+            for part in parts:
+                attempts = context._tables.get((info.id, part), {})
+                good = [a for a, (_, _, error) in attempts.items() if error is None]
+                reasons.extend(error for _, _, error in attempts.values() if error is not None)
+                if good:
+                    found.append((info.id, part, good[-1]))
+                else:
+                    missing.append(part)
+            if not missing:
+                return iter(found)
+            if again:
+                context.spark.runJob(view, _drain, missing)
+    finally:
+        context.capture = was
+    raise LineageMissing(
+        f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
+        f" ({'; '.join(sorted(set(reasons))) or 'their function stopped before its input ended'})."
+        " Make room in the store and run the action again."
+    )
+
+
+def _drain(records: Iterator[Any]) -> list[Any]:
+    for _ in records:
+        pass
+    return []
