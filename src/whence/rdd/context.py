@@ -15,6 +15,7 @@ from pyspark import RDD, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
 from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
@@ -41,6 +42,7 @@ class LineageContext(SparkContext):
         if spark.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
             spark.pythonExec = sys.executable
+        ship(spark)
         self._run = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._directory = str(Path(store).absolute() / "rdd" / self._run)
         self._commits = spark.accumulator([], Commits())  # type: ignore[arg-type, type-var]
@@ -169,6 +171,24 @@ class LineageContext(SparkContext):
             if self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
                 made.partitioner = rdds[0].partitioner
         return made
+
+    def sweep(self) -> None:
+        """Remove what tasks left that were killed, failed, or lost to a copy of themselves."""
+        self._take_commits()
+        if not os.path.isdir(self._directory):
+            return
+        for stage in os.scandir(self._directory):
+            if not stage.is_dir():
+                continue
+            for file in os.scandir(stage.path):
+                part, _, attempt = file.name.partition("-")
+                known = self._tables.get((int(stage.name), int(part)), {})
+                if not attempt.isdigit() or int(attempt) not in known:
+                    os.unlink(file.path)
+
+    def close(self) -> None:
+        self.sweep()
+        self.capture = False
 
     def stop(self) -> None:
         self.spark.stop()
