@@ -198,7 +198,9 @@ class LineageRDD(PipelinedRDD[Any, Any]):
     def _captured_view(self) -> RDD[Any]:
         """A plain RDD whose evaluation writes this RDD's associations."""
         if self._view is None:
-            if not self._steps or self._pinned():
+            if not self._steps and not self._pinned() and self._base.plain is not None:
+                self._view = self._base.plain
+            elif not self._steps or self._pinned():
                 self._view = flat_view(self.ctx, self._physical(), self._jrdd_deserializer, self.partitioner)
             else:
                 info, stage, prev, reader = self._stage(self._steps, self.node, "records", None)
