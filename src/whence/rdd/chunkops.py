@@ -26,7 +26,7 @@ from pyspark.shuffle import (
 from pyspark.util import fail_on_stopiteration
 
 from whence.rdd.codec import Ints
-from whence.rdd.tables import ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
+from whence.rdd.tables import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
 
 Stream = Iterator[list[Any]]
 Pieces = Iterable[tuple[list[Any], Ints | None]]
@@ -171,6 +171,71 @@ def _limit(memory: float) -> float:
     return max(memory, get_used_memory() * 1.05)
 
 
+_ADD = (lambda a, b: a + b).__code__
+_SAME = (lambda x: x).__code__
+
+
+def _runs_like(f: Any, code: Any) -> bool:
+    """Whether a function's whole effect is that of a known one-liner: the same instructions over the same arguments."""
+    own = getattr(f, "__code__", None)
+    if own is None or f.__defaults__ or f.__kwdefaults__:
+        return False
+    shape = ("co_code", "co_argcount", "co_kwonlyargcount", "co_posonlyargcount")
+    return not own.co_flags & 0x0C and all(getattr(own, x) == getattr(code, x) for x in shape)
+
+
+class _Sums:
+    """Whole numbers added up per slot, a block at a time. Addition of ints is exact in any order, so this is what the
+    user's `a + b` would give; anything but ints ends it."""
+
+    def __init__(self) -> None:
+        self.totals = np.zeros(0, dtype=np.int64)
+        self._slots: list[Any] = []
+        self._values: list[Any] = []
+        self._held = 0
+
+    def take(self, slots: Ints, values: list[Any]) -> bool:
+        if set(map(type, values)) != {int}:
+            return False
+        first = values[0]
+        if values.count(first) == len(values):
+            if not -(1 << 31) < first < 1 << 31:
+                return False
+            self._values.append(first)
+        else:
+            if not (-(1 << 31) < min(values) and max(values) < 1 << 31):
+                return False
+            self._values.append(np.array(values, dtype=np.float64))
+        self._slots.append(slots)
+        self._held += len(slots)
+        if self._held >= BLOCK:
+            self.flush()
+        return True
+
+    def flush(self) -> None:
+        if not self._held:
+            return
+        slots = np.concatenate(self._slots)
+        first = self._values[0]
+        if isinstance(first, int) and all(isinstance(v, int) and v == first for v in self._values):
+            sums = np.bincount(slots) * first
+        else:  # below 2**53, so floats are exact
+            weights = [
+                np.full(len(s), v, dtype=np.float64) if isinstance(v, int) else v
+                for s, v in zip(self._slots, self._values, strict=True)
+            ]
+            sums = np.bincount(slots, weights=np.concatenate(weights)).astype(np.int64)
+        if len(sums) > len(self.totals):
+            self.totals = np.concatenate((self.totals, np.zeros(len(sums) - len(self.totals), dtype=np.int64)))
+        self.totals[: len(sums)] += sums
+        self._slots, self._values, self._held = [], [], 0
+
+    def held(self) -> list[Any]:
+        self.flush()
+        values: list[Any] = self.totals.tolist()
+        return values
+
+
 class Combine(Barrier):
     """A combiner whose slots are the lineage: a dictionary from key to slot, and the slots' values beside it."""
 
@@ -178,6 +243,12 @@ class Combine(Barrier):
         self.create, self.value, self.comb = agg
         self.memory = memory
         self.merging = merging  # combiners arrive, not values
+
+    def _adds(self) -> bool:
+        merge = self.comb if self.merging else self.value
+        return (merge is operator.add or _runs_like(merge, _ADD)) and (
+            self.merging or _runs_like(self.create, _SAME)
+        )
 
     def _fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
         merge = self.comb if self.merging else self.value
@@ -210,24 +281,32 @@ class Combine(Barrier):
         first = 0  # slot of held[0]: what was spilled came before
         spilled: _Spilled | None = None
         limit, since = self.memory, 0
+        sums = _Sums() if self._adds() else None
         for records in stream:
             if not records:
                 continue
             keys = [k for k, _ in records]
-            slots = list(map(slot_of.__getitem__, keys))
-            self.fold(slots, [v for _, v in records], held)
-            array = np.array(slots, dtype=np.int64 if first else np.uint32)
-            link.add(self.weights(records, array + first if first else array))
+            values = [v for _, v in records]
+            array = np.fromiter(map(slot_of.__getitem__, keys), dtype=np.uint32, count=len(keys))
+            if sums is None or not sums.take(array, values):
+                if sums is not None:
+                    held, sums = sums.held(), None
+                self.fold(array.tolist(), values, held)
+            link.add(self.weights(records, array + np.int64(first) if first else array))
             since += len(records)
             if since >= 10000:
                 since = 0
                 if get_used_memory() >= limit:
                     spilled = spilled or _Spilled(self.pair_merger(), self.memory)
+                    if sums is not None:
+                        held, sums = sums.held(), _Sums()
                     spilled.take(slot_of, held, first)
                     first += len(held)
                     slot_of = defaultdict(itertools.count().__next__)
                     held = []
                     limit = _limit(self.memory)
+        if sums is not None:
+            held = sums.held()
         if spilled is None:
             yield from _sliced(slot_of, held, self.finish)
             return

@@ -173,7 +173,7 @@ def _text_chunks(stream: IO[bytes], use_unicode: bool) -> Iterator[Chunk]:
                 break
             length = found
             records.append(None if length == SpecialLengths.NULL else stream.read(length))
-        if len(records) >= 1024:
+        if len(records) >= 256:
             yield _decoded(records, use_unicode), None
             records = []
     if records:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -20,7 +21,7 @@ from whence.rdd.codec import Ints
 from whence.rdd.tables import BucketsLink, ColumnsLink, CountsLink, Writer
 from whence.rdd.wire import Chunk, Origin, Tag, tagged
 
-_OUTPUTS_WANTED = 1 << 13  # records a chunk should become; more costs memory, fewer costs overhead
+_OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
 
 
 class Segment:
@@ -71,6 +72,8 @@ class Stage:
         table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin, self.base_node)
         if self.prelude is not None:
             chunks = _prelude(self.prelude, split, chunks)
+        # A chunk's records live together for a while, which Python's collector takes for a reason to look at them.
+        gc.set_threshold(max(gc.get_threshold()[0], 50_000), 20, 20)
         if self.out == "shuffle":
             return self._shuffled(self._stream(split, chunks, table), table, origin)
         if self.out == "tagged":
@@ -273,7 +276,7 @@ def _met(records: list[Any], tags: tuple[Tag, Tag], table: Writer, link: Columns
 def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, lazy: bool) -> Stream:
     for op in ops:
         op.start(split)
-    size = 1 if lazy else 256
+    size = 1 if lazy else 32
     for records in stream:
         at = 0
         while at < len(records):
