@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pyspark import RDD, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.records import text_lines
 from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
+from whence.rdd.textfiles import Split, split_of
 from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
@@ -31,6 +34,24 @@ class Commits(AccumulatorParam[list[Any]]):
     def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:
         value1.extend(value2)
         return value1
+
+
+class _Splits:
+    """How Hadoop cut a text file, asked of the JVM when first needed; the files' state is noted then."""
+
+    def __init__(self, plain: RDD[Any]) -> None:
+        self._plain = plain
+        self._found: list[Split] | None = None
+
+    def load(self) -> list[Split]:
+        if self._found is None:
+            hadoop = self._plain._jrdd.rdd().dependencies().head().rdd()
+            cut = [p.inputSplit().value() for p in hadoop.partitions()]
+            self._found = [split_of(str(s.getPath().toString()), s.getStart(), s.getLength()) for s in cut]
+        return self._found
+
+    def __getitem__(self, part: int) -> Split:
+        return self.load()[part]
 
 
 class LineageContext(SparkContext):
@@ -53,6 +74,7 @@ class LineageContext(SparkContext):
         self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self._results: dict[int, tuple[LineageRDD, int | None]] = {}
         self._sources: dict[int, LineageRDD] = {}
+        self._splits: dict[int, _Splits] = {}
         self._open = Tables(self._directory)
 
     def __getattr__(self, name: str) -> Any:
@@ -78,6 +100,9 @@ class LineageContext(SparkContext):
         made: list[Segment],
         shuffle: Shuffle | None,
     ) -> StageInfo:
+        for node_id in {n for n, _ in base.sources()} if base.sources is not None else ():
+            if node_id in self._splits:
+                self._splits[node_id].load()  # the files as they are now, before the job reads them
         info = StageInfo(next(self._ids), base, steps, node, partitions, made, shuffle)
         self._stages[info.id] = info
         return info
@@ -117,6 +142,10 @@ class LineageContext(SparkContext):
     def _where(self, place: Place, position: int) -> str:
         if place.attempt >= 0:
             return f"partition {place.part}, record {position}"
+        found = text_lines(self, place, np.array([position]))
+        if found is not None:
+            split = self._splits[place.stage][place.part]
+            return f"{split.local}, byte {found[0][0]}"
         return f"{self._sources[place.stage].node.name}, partition {place.part}, record {position}"
 
     # Sources
@@ -125,6 +154,8 @@ class LineageContext(SparkContext):
         node = Node(next(self._ids), name, (), source=True)
         made = LineageRDD(self, source_base(node, plain), (), lambda: plain)
         self._sources[node.id] = made
+        if name == "textFile":
+            self._splits[node.id] = _Splits(plain)
         return made
 
     def _lineage(self, rdd: RDD[Any]) -> LineageRDD:

@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
+from whence.model import NonDeterministic
+from whence.rdd.chunkops import Enumerate, Sample
 from whence.rdd.codec import Ints
 from whence.rdd.stages import StageInfo, Step
 from whence.rdd.tables import Table
+from whence.rdd.textfiles import check_unchanged, lines_at
 from whence.rdd.walk import Place
+from whence.rdd.worker import through
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
+
+
+_BY_HAND = 100_000  # inputs; more are better run by Spark
 
 
 def records_at(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
@@ -23,15 +30,86 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
     if not len(positions):
         return []
     if place.attempt < 0:
-        return _source_records(context, place, positions)
+        return source_records(context, place, positions)
     info = context._stages[place.stage]
-    steps = _steps_until(info, context._open.of(place), place.space)
+    table = context._open.of(place)
+    if place.space == 1 and _can_run_again(info, table):
+        inputs = table.back(1, positions)
+        if len(inputs) <= _BY_HAND:
+            return _run_again(context, info, table, inputs, positions)
+    steps = _steps_until(info, table, place.space)
     return _by_job(context, info, steps, place.part, positions)
 
 
-def _source_records(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
-    source = context._sources[place.stage]
-    return _selected(source._captured_view(), place.part, positions)
+def source_records(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
+    found = text_lines(context, place, positions)
+    if found is not None:
+        source = context._sources[place.stage]
+        if source._base.deserializer.use_unicode:  # type: ignore[attr-defined]
+            return [str(line, "utf-8") for _, line in found]
+        return [line for _, line in found]
+    return _selected(context._sources[place.stage]._captured_view(), place.part, positions)
+
+
+def text_lines(context: LineageContext, place: Place, positions: Ints) -> list[tuple[int, bytes]] | None:
+    """(offset, line) of a text file's records; None where they have to be read through Spark."""
+    splits = context._splits.get(place.stage)
+    if splits is None:
+        return None
+    split = splits[place.part]
+    check_unchanged(split)
+    table = _reader_of(context, place)
+    if table is None or table.measures is None or len(positions) > _BY_HAND:
+        return None
+    return lines_at(split, table.measures, positions)
+
+
+def _reader_of(context: LineageContext, place: Place) -> Table | None:
+    """Any table of a stage that read this partition of a source: it knows how long the lines were."""
+    for info in context._stages.values():
+        if info.base.sources is None:
+            continue
+        try:
+            part = info.base.sources().index((place.stage, place.part))
+        except ValueError:
+            continue
+        for attempt, (_, _, error) in context._tables.get((info.id, part), {}).items():
+            if error is None:
+                return context._open[info.id, part, attempt]
+    return None
+
+
+def _can_run_again(info: StageInfo, table: Table) -> bool:
+    """Narrow steps over a source, each record for itself."""
+    segment = info.segments[0]
+    return (
+        info.base.sources is not None
+        and info.base.node.source
+        and not info.base.pair
+        and table.links[0]["kind"] in ("counts", "identity")
+        and not any(isinstance(op, (Sample, Enumerate)) for op in segment.ops)
+    )
+
+
+def _run_again(context: LineageContext, info: StageInfo, table: Table, inputs: Ints, positions: Ints) -> list[Any]:
+    """The stage's first steps, on the inputs of the wanted records only."""
+    ops = info.segments[0].ops
+    for op in ops:
+        op.start(table.origin.part)
+    wanted = np.unique(table.forth(0, inputs))
+    records: list[Any] = []
+    for origin, numbers in table.arrived_from(inputs):
+        place = Place(origin.stage, origin.part, -1, 0)
+        for record in source_records(context, place, numbers):
+            for out, _ in through(ops, [record]):
+                records.extend(out)
+    if len(records) != len(wanted):
+        raise NonDeterministic(
+            f"Running {info.steps[-1].node.name} again on its {len(inputs)} inputs gave {len(records)} records where the job "
+            f"had {len(wanted)}. A function in this stage does not give the same for the same record; its records "
+            "cannot be shown, only traced through."
+        )
+    return [records[i] for i in np.searchsorted(wanted, positions).tolist()]
 
 
 def _steps_until(info: StageInfo, table: Table, space: int) -> tuple[Step, ...]:

@@ -58,6 +58,7 @@ class Writer:
         self._nodes: list[int | None] = []
         self.runs = _Runs()
         self.error: str | None = None
+        self.measures: list[tuple[int, int]] = []  # text: lines and bytes of each chunk, to find a line without a scan
 
     def link(self, made: Link, node: int | None) -> None:
         made.writer = self
@@ -109,6 +110,7 @@ class Writer:
             "base": self.base,
             "runs": self.runs.finish(self),
             "origins": [list(o) for o in self.runs.origins],
+            "measures": [self.section(pack(c)) for c in ints(self.measures).reshape(-1, 2).T] if self.measures else None,
             "n_in": self.runs.n,
             "n_out": n_out,
             "links": [{**made.finish(), "node": node} for made, node in zip(self._links, self._nodes, strict=True)],
@@ -299,6 +301,7 @@ class Table:
         self.n_in: int = footer["n_in"]
         self.n_out: int = footer["n_out"]
         self.links: list[dict[str, Any]] = footer["links"]
+        self._measures_at = footer["measures"]
         self._runs_at = footer["runs"]
         self._kept: dict[int, Any] = {}
 
@@ -317,6 +320,14 @@ class Table:
     def runs(self) -> tuple[Ints, Ints, Ints]:
         start, origin, first = self._runs_at
         return unpack_sorted(self.read(start)), unpack(self.read(origin)), unpack(self.read(first))
+
+    @cached_property
+    def measures(self) -> tuple[Ints, Ints] | None:
+        """Lines and bytes of each chunk of text that was read."""
+        if self._measures_at is None:
+            return None
+        lines, sizes = self._measures_at
+        return unpack(self.read(lines)), unpack(self.read(sizes))
 
     def node(self, space: int) -> int | None:
         """The RDD whose records a space holds."""

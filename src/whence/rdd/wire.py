@@ -41,7 +41,14 @@ class Tag(NamedTuple):
     first: int  # which record (or element, where values are grouped) of that origin the batch begins with
 
 
-Chunk = tuple[list[Any], "Tag | tuple[Tag, Tag] | None"]
+class Measure(NamedTuple):
+    """Of lines of text: their bytes without line ends; -1 where what was read may not be what the file holds."""
+
+    bytes: int
+
+
+Chunk = tuple[list[Any], "Tag | tuple[Tag, Tag] | Measure | None"]
+_REPLACED = "\ufffd".encode()  # what Hadoop makes of bytes that are not UTF-8
 
 
 def dumps(batch: list[Any]) -> bytes:
@@ -156,6 +163,7 @@ def _text_chunks(stream: IO[bytes], use_unicode: bool) -> Iterator[Chunk]:
     peek = getattr(stream, "peek", None)
     unpack = _LENGTH.unpack_from
     records: list[Any] = []
+    sound = True
     while True:
         held = peek(1) if peek is not None else b""
         at, end = 0, len(held)
@@ -166,18 +174,20 @@ def _text_chunks(stream: IO[bytes], use_unicode: bool) -> Iterator[Chunk]:
             at += 4 + length
             records.append(held[at - length : at])
         if at:
+            sound = sound and held.find(_REPLACED, 0, at) < 0
             stream.read(at)
         else:  # a record larger than what the buffer holds, a null, or the end
-            found = _next_length(stream)
-            if found is None:
+            length = _next_length(stream)  # type: ignore[assignment]
+            if length is None:
                 break
-            length = found
-            records.append(None if length == SpecialLengths.NULL else stream.read(length))
+            record = None if length == SpecialLengths.NULL else stream.read(length)
+            sound = sound and record is not None and _REPLACED not in record
+            records.append(record)
         if len(records) >= 256:
-            yield _decoded(records, use_unicode), None
-            records = []
+            yield _decoded(records, use_unicode), Measure(sum(map(len, records)) if sound else -1)
+            records, sound = [], True
     if records:
-        yield _decoded(records, use_unicode), None
+        yield _decoded(records, use_unicode), Measure(sum(map(len, records)) if sound else -1)
 
 
 def _decoded(records: list[Any], use_unicode: bool) -> list[Any]:

@@ -19,7 +19,7 @@ from pyspark.taskcontext import TaskContext
 from whence.rdd.chunkops import PIECE, Barrier, Narrow, Stream
 from whence.rdd.codec import Ints
 from whence.rdd.tables import BucketsLink, ColumnsLink, CountsLink, Writer
-from whence.rdd.wire import Chunk, Origin, Tag, tagged
+from whence.rdd.wire import Chunk, Measure, Origin, Tag, tagged
 
 _OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
 
@@ -244,10 +244,12 @@ def _arrive(
     here = None if source is None else Origin(source[0], source[1], -1, -1)
     number = 0
     for records, tag in chunks:
-        if tag is None:
+        if tag is None or isinstance(tag, Measure):
             assert here is not None
             runs.add(Tag(here, number), len(records))
             number += len(records)
+            if tag is not None:
+                table.measures.append((len(records), tag.bytes))
             yield records
         elif isinstance(tag, Tag):
             runs.add(tag, sum(len(v) for _, v in records) if elements else len(records))
@@ -316,6 +318,10 @@ def _through(ops: list[Narrow], records: list[Any], counts: Ints | None) -> Iter
             yield from _through(rest, out, composed)
         else:
             yield out, composed
+
+
+def through(ops: list[Narrow], records: list[Any]) -> Iterator[tuple[list[Any], Ints | None]]:
+    return _through(ops, records, None)
 
 
 def _composed(first: Ints | None, then: Ints | None) -> Ints | None:
