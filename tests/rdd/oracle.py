@@ -153,9 +153,7 @@ TWO: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Rows, Rows], Rows]]] =
     ),
     "cartesian": (
         lambda a, b: a.filter(lambda x: x[1] % 3 == 1).cartesian(b.filter(lambda x: x[1] % 3 == 2)),
-        lambda a, b: [
-            ((x, y), together(i, j)) for x, i in a if x[1] % 3 == 1 for y, j in b if y[1] % 3 == 2
-        ],
+        lambda a, b: [((x, y), together(i, j)) for x, i in a if x[1] % 3 == 1 for y, j in b if y[1] % 3 == 2],
     ),
 }
 
@@ -174,6 +172,4 @@ def run(program: list[str], rdd: Any, rows: Rows, other: Any, other_rows: Rows) 
 
 
 def plainly(program: list[str], rdd: Any, other: Any) -> Any:
-    return reduce(
-        lambda r, name: (ONE[name][0](r) if name in ONE else TWO[name][0](r, other)).map(pair), program, rdd
-    )
+    return reduce(lambda r, name: (ONE[name][0](r) if name in ONE else TWO[name][0](r, other)).map(pair), program, rdd)

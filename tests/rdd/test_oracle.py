@@ -16,7 +16,7 @@ import whence
 from rdd import oracle
 from rdd.oracle import ONE, TWO, plainly, run
 from whence.rdd import LineageContext, LineageRDD
-from whence.rdd.trace import captured
+from whence.rdd.capture import captured
 from whence.rdd.walk import Place
 
 cloudpickle.register_pickle_by_value(oracle)  # executors do not see the tests' modules

@@ -246,9 +246,7 @@ class Combine(Barrier):
 
     def _adds(self) -> bool:
         merge = self.comb if self.merging else self.value
-        return (merge is operator.add or _runs_like(merge, _ADD)) and (
-            self.merging or _runs_like(self.create, _SAME)
-        )
+        return (merge is operator.add or _runs_like(merge, _ADD)) and (self.merging or _runs_like(self.create, _SAME))
 
     def _fold(self, slots: list[int], values: list[Any], held: list[Any]) -> None:
         merge = self.comb if self.merging else self.value

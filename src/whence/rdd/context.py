@@ -15,6 +15,7 @@ import numpy as np
 from pyspark import RDD, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
+from whence.rdd.capture import captured
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.records import text_lines
 from whence.rdd.ship import ship
@@ -74,6 +75,7 @@ class LineageContext(SparkContext):
         self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self._results: dict[int, tuple[LineageRDD, int | None]] = {}
         self._sources: dict[int, LineageRDD] = {}
+        self._inner: dict[tuple[int, ...], LineageRDD] = {}
         self._splits: dict[int, _Splits] = {}
         self._open = Tables(self._directory)
 
@@ -138,6 +140,14 @@ class LineageContext(SparkContext):
         reported, self._commits._value = self._commits.value, []
         for stage, part, attempt, size, n_out, error in reported:
             self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
+
+    def _inner_place(self, info: StageInfo, place: Place, steps: tuple[Step, ...]) -> Place:
+        """An RDD inside a stage, captured on its own: the place of its records of the same partition."""
+        key = (id(info.base), *(s.node.id for s in steps))
+        if key not in self._inner:
+            self._inner[key] = LineageRDD(self, info.base, steps, self.spark.emptyRDD)
+        table = captured(self._inner[key], [place.part])[0]
+        return Place(*table, self._open[table].last)
 
     def _where(self, place: Place, position: int) -> str:
         if place.attempt >= 0:

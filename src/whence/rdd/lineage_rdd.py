@@ -157,9 +157,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
                 self._tagged[batch] = view._tagged_jrdd(batch)
                 return self._tagged[batch]
             _, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
-            jrdd = python_rdd(
-                self.ctx, prev, stage, reader, Tagged(batch), self.preservesPartitioning, self.is_barrier
-            )
+            jrdd = python_rdd(self.ctx, prev, stage, reader, Tagged(batch), self.preservesPartitioning, self.is_barrier)
             if batch == 0 and self._storage is not None:
                 jrdd.persist(self.ctx._getJavaStorageLevel(self._storage))
             self._tagged[batch] = jrdd
@@ -228,9 +226,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         base, _ = self._chain()
         reading = LineageRDD(self.ctx, base, (), self._plain, self.partitioner)
         info, stage, prev, reader = reading._stage((), self.node, "records", None)
-        view = View(
-            self.ctx.spark, prev, reader, stage, self.ctx.serializer, True, self.is_barrier, self.partitioner
-        )
+        view = View(self.ctx.spark, prev, reader, stage, self.ctx.serializer, True, self.is_barrier, self.partitioner)
         self._recorder = info, view
         return self._recorder
 
@@ -333,7 +329,9 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         )
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> LineageRDD:
-        return self._then(Map(f), "map", lambda: RDD.map(self._plain(), f, preservesPartitioning), preservesPartitioning)
+        return self._then(
+            Map(f), "map", lambda: RDD.map(self._plain(), f, preservesPartitioning), preservesPartitioning
+        )
 
     def flatMap(self, f: Callable[[Any], Iterable[Any]], preservesPartitioning: bool = False) -> LineageRDD:
         return self._then(
@@ -367,9 +365,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
 
         return self._then(op, name, plain, preserves, barrier)
 
-    def mapPartitions(
-        self, f: Callable[[Any], Iterable[Any]], preservesPartitioning: bool = False
-    ) -> LineageRDD:
+    def mapPartitions(self, f: Callable[[Any], Iterable[Any]], preservesPartitioning: bool = False) -> LineageRDD:
         def function(_: int, records: Any) -> Any:
             return f(records)
 
@@ -425,16 +421,16 @@ class LineageRDD(PipelinedRDD[Any, Any]):
                 plan = Shuffle(partitions, function, memory, number if numbered else None, elements)
                 _, stage, prev, reader = chain._stage(steps, None, "shuffle", plan)
                 keyed.append(
-                    python_rdd(self.ctx, prev, stage, reader, NoOpSerializer(), side.preservesPartitioning, side.is_barrier)
+                    python_rdd(
+                        self.ctx, prev, stage, reader, NoOpSerializer(), side.preservesPartitioning, side.is_barrier
+                    )
                 )
             with SCCallSiteSync(self.ctx.spark):
                 return shuffled(self.ctx, keyed, partitions, function)
 
         return Base(node, build, Tagged(), batch=-1)
 
-    def partitionBy(
-        self, numPartitions: int | None, partitionFunc: Callable[[Any], int] = portable_hash
-    ) -> LineageRDD:
+    def partitionBy(self, numPartitions: int | None, partitionFunc: Callable[[Any], int] = portable_hash) -> LineageRDD:
         partitions = self._defaultReducePartitions() if numPartitions is None else numPartitions
         partitioner = Partitioner(partitions, partitionFunc)
         if self.partitioner == partitioner:
@@ -446,7 +442,14 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         )
 
     def _regrouped(
-        self, name: str, before: Barrier, after: Barrier, numPartitions: int | None, function: Any, plain: Any, elements: bool
+        self,
+        name: str,
+        before: Barrier,
+        after: Barrier,
+        numPartitions: int | None,
+        function: Any,
+        plain: Any,
+        elements: bool,
     ) -> LineageRDD:
         partitions = self._defaultReducePartitions() if numPartitions is None else numPartitions
         partitioner = Partitioner(partitions, function)
@@ -493,7 +496,12 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         )
 
     def _meet(
-        self, kind: str, name: str, others: tuple[RDD[Any], ...], numPartitions: int | None, plain: Callable[..., RDD[Any]]
+        self,
+        kind: str,
+        name: str,
+        others: tuple[RDD[Any], ...],
+        numPartitions: int | None,
+        plain: Callable[..., RDD[Any]],
     ) -> LineageRDD:
         sides = [self, *(self.ctx._lineage(o) for o in others)]
         memory = self._memory_limit()
@@ -502,8 +510,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             return plain(*(s._plain() for s in sides))
 
         aware = any(
-            a.partitioner is not None and a.partitioner == b.partitioner
-            for a, b in zip(sides, sides[1:], strict=False)
+            a.partitioner is not None and a.partitioner == b.partitioner for a, b in zip(sides, sides[1:], strict=False)
         )
         if aware:
             return self._meet_aware(kind, name, sides, numPartitions, twin)
@@ -533,9 +540,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             partitioner = Partitioner(partitions, portable_hash)
         if together.partitioner == partitioner:
             met = together._then(Meet(kind, len(sides), memory, grouped=False), name, twin, True)
-            return LineageRDD(
-                self.ctx, met._base, (*met._steps[:-1], Step(met._steps[-1].op, node)), twin, partitioner
-            )
+            return LineageRDD(self.ctx, met._base, (*met._steps[:-1], Step(met._steps[-1].op, node)), twin, partitioner)
         between = Node(-1, "shuffle", node.inputs, hidden=True)
         base = self._shuffle(
             [(together, Group(memory * 0.9))], partitions, portable_hash, between, elements=True, numbered=False
@@ -561,9 +566,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         )
 
     def cogroup(self, other: RDD[Any], numPartitions: int | None = None) -> LineageRDD:
-        return self._meet(
-            "cogroup", "cogroup", (other,), numPartitions, lambda a, b: RDD.cogroup(a, b, numPartitions)
-        )
+        return self._meet("cogroup", "cogroup", (other,), numPartitions, lambda a, b: RDD.cogroup(a, b, numPartitions))
 
     def groupWith(self, other: RDD[Any], *others: RDD[Any]) -> LineageRDD:  # type: ignore[override]
         return self._meet(
@@ -642,9 +645,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         node = self.ctx._new_node("repartition" if shuffle else "coalesce", (self.node,))
         if batch < 0:
             batch = 0
-        base = Base(
-            node, lambda: self._tagged_jrdd(batch).coalesce(numPartitions, shuffle), Tagged(batch), batch=batch
-        )
+        base = Base(node, lambda: self._tagged_jrdd(batch).coalesce(numPartitions, shuffle), Tagged(batch), batch=batch)
         return LineageRDD(self.ctx, base, (), lambda: RDD.coalesce(self._plain(), numPartitions, shuffle))
 
     def _plain_batch(self) -> int:

@@ -37,7 +37,7 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
         inputs = table.back(1, positions)
         if len(inputs) <= _BY_HAND:
             return _run_again(context, info, table, inputs, positions)
-    steps = _steps_until(info, table, place.space)
+    steps = steps_until(info, table, place.space)
     return _by_job(context, info, steps, place.part, positions)
 
 
@@ -112,7 +112,7 @@ def _run_again(context: LineageContext, info: StageInfo, table: Table, inputs: I
     return [records[i] for i in np.searchsorted(wanted, positions).tolist()]
 
 
-def _steps_until(info: StageInfo, table: Table, space: int) -> tuple[Step, ...]:
+def steps_until(info: StageInfo, table: Table, space: int) -> tuple[Step, ...]:
     """The steps whose records a space of the stage's table holds."""
     kinds = [link["kind"] for link in table.links]
     at = 1 if info.base.pair else 0

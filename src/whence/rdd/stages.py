@@ -76,7 +76,9 @@ class Base:
             return self.deserializer
         if isinstance(self.deserializer, (CartesianDeserializer, PairDeserializer)) and self.pair:
             return PairReader(
-                self.deserializer.key_ser, self.deserializer.val_ser, isinstance(self.deserializer, CartesianDeserializer)
+                self.deserializer.key_ser,
+                self.deserializer.val_ser,
+                isinstance(self.deserializer, CartesianDeserializer),
             )
         return Reader(self.deserializer)
 
@@ -178,7 +180,9 @@ def flat_view(context: LineageContext, jrdd: Any, deserializer: Serializer, part
     return plain
 
 
-def python_rdd(context: LineageContext, prev: Any, func: Any, reader: Any, out: Any, preserves: bool, barrier: bool) -> Any:
+def python_rdd(
+    context: LineageContext, prev: Any, func: Any, reader: Any, out: Any, preserves: bool, barrier: bool
+) -> Any:
     sc = context.spark
     wrapped = _wrap_function(sc, func, reader, out)
     return sc._jvm.PythonRDD(prev.rdd(), wrapped, preserves, barrier).asJavaRDD()

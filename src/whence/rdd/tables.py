@@ -110,7 +110,9 @@ class Writer:
             "base": self.base,
             "runs": self.runs.finish(self),
             "origins": [list(o) for o in self.runs.origins],
-            "measures": [self.section(pack(c)) for c in ints(self.measures).reshape(-1, 2).T] if self.measures else None,
+            "measures": [self.section(pack(c)) for c in ints(self.measures).reshape(-1, 2).T]
+            if self.measures
+            else None,
             "n_in": self.runs.n,
             "n_out": n_out,
             "links": [{**made.finish(), "node": node} for made, node in zip(self._links, self._nodes, strict=True)],
@@ -438,7 +440,9 @@ class Table:
             return np.flatnonzero(hit)
         if kind == "prefix":
             read = unpack_sorted(self.read(link["read"]))
-            return np.arange(np.searchsorted(read, positions[0], side="right"), len(read)) if len(positions) else read[:0]
+            return (
+                np.arange(np.searchsorted(read, positions[0], side="right"), len(read)) if len(positions) else read[:0]
+            )
         if kind == "lists":
             sizes = self._ints(link["sizes"])
             owner = np.repeat(np.arange(len(sizes)), sizes)

@@ -3,16 +3,19 @@ an action asks for it; goBack and goNext move the point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark import RDD
 
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.capture import captured
+from whence.rdd.inside import back_to
 from whence.rdd.records import records_at
 from whence.rdd.stages import Base, Node
-from whence.rdd.walk import LineageMissing, Place, State, Tables
+from whence.rdd.walk import Place, State, Tables
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -58,9 +61,17 @@ class Traced(LineageRDD):
     def getLineage(self) -> Traced:
         return self
 
-    def goBack(self) -> Traced:
-        """One operator or one stage back, to the records there that these came from. At a source: the same records."""
-        return self._moved(lambda tables, state, note: tables.back(state, note))
+    def goBack(self, to: LineageRDD | None = None) -> Traced:
+        """One operator or one stage back, to the records there that these came from; at a source, the same records.
+        With `to`: back to that RDD, wherever in a stage it is."""
+        if to is None:
+            return self._moved(lambda tables, state, note: tables.back(state, note))
+        wanted = to
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            return back_to(self.ctx, state, wanted.node, note)
+
+        return self._moved(move)
 
     def goBackAll(self, source: LineageRDD | None = None) -> Traced:
         """To the sources, or to one of them."""
@@ -153,10 +164,28 @@ class Traced(LineageRDD):
         _ = self.state
         return tuple(self._notes)
 
+    @cached_property
+    def _records(self) -> list[Any]:
+        return [r for place, positions in self.state.items() for r in records_at(self.ctx, place, positions)]
+
     def _load(self) -> Any:
-        records = [r for place, positions in self.state.items() for r in records_at(self.ctx, place, positions)]
+        records = self._records
         slices = max(1, min(len(self.state), self.ctx.defaultParallelism, len(records)))
         return self.ctx.spark.parallelize(records, slices)._jrdd
+
+    # The records are on the driver once the trace is evaluated: these need no Spark job.
+
+    def collect(self) -> list[Any]:
+        return list(self._records)
+
+    def count(self) -> int:
+        return sum(map(len, self.state.values()))
+
+    def take(self, num: int) -> list[Any]:
+        return self._records[:num]
+
+    def isEmpty(self) -> bool:
+        return self.count() == 0
 
     def show(self, n: int = 20) -> None:
         """Print the first records, with where each was read."""
@@ -173,42 +202,3 @@ class Traced(LineageRDD):
 def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
     counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
     return {Place(rdd.node.id, i, -1, 0): np.arange(n) for i, n in enumerate(counts) if n}
-
-
-def captured(rdd: LineageRDD) -> Iterator[tuple[int, int, int]]:
-    """The tables of an RDD's partitions, in order. What was never computed under capture is computed now."""
-    context = rdd.ctx
-    was, context.capture = context.capture, True
-    try:
-        info, view = rdd._recording_view()
-        parts = range(info.partitions)
-        for again in (True, False):
-            context._take_commits()
-            found: list[tuple[int, int, int]] = []
-            missing: list[int] = []
-            reasons: list[str] = []
-            for part in parts:
-                attempts = context._tables.get((info.id, part), {})
-                good = [a for a, (_, _, error) in attempts.items() if error is None]
-                reasons.extend(error for _, _, error in attempts.values() if error is not None)
-                if good:
-                    found.append((info.id, part, good[-1]))
-                else:
-                    missing.append(part)
-            if not missing:
-                return iter(found)
-            if again:
-                context.spark.runJob(view, _drain, missing)
-    finally:
-        context.capture = was
-    raise LineageMissing(
-        f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
-        f" ({'; '.join(sorted(set(reasons))) or 'their function stopped before its input ended'})."
-        " Make room in the store and run the action again."
-    )
-
-
-def _drain(records: Iterator[Any]) -> list[Any]:
-    for _ in records:
-        pass
-    return []

@@ -32,7 +32,9 @@ class Segment:
 
 
 class Shuffle:
-    def __init__(self, partitions: int, function: Callable[[Any], int], memory: float, side: int | None, elements: bool):
+    def __init__(
+        self, partitions: int, function: Callable[[Any], int], memory: float, side: int | None, elements: bool
+    ):
         self.partitions, self.function, self.memory = partitions, function, memory
         self.side = side  # number put on every value, for joins
         self.elements = elements
@@ -271,7 +273,9 @@ def _met(records: list[Any], tags: tuple[Tag, Tag], table: Writer, link: Columns
     rows = max(1, PIECE // max(1, len(right)))
     for first in range(0, len(left), rows):
         some = left[first : first + rows]
-        link.add(np.repeat(np.arange(at_left + first, at_left + first + len(some)), len(right)), np.tile(places, len(some)))
+        link.add(
+            np.repeat(np.arange(at_left + first, at_left + first + len(some)), len(right)), np.tile(places, len(some))
+        )
         yield list(itertools.product(some, right))
 
 
@@ -364,4 +368,3 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
             raise PySparkRuntimeError(errorClass="PYTHON_HASH_SEED_NOT_SET", messageParameters={})
         return hashed
     return one_by_one
-
