@@ -140,6 +140,8 @@ class LineageContext(SparkContext):
         reported, self._commits._value = self._commits.value, []
         for stage, part, attempt, size, n_out, error in reported:
             self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
+            if error is not None:
+                self._open.errors[stage, part, attempt] = error
 
     def _inner_place(self, info: StageInfo, place: Place, steps: tuple[Step, ...]) -> Place:
         """An RDD inside a stage, captured on its own: the place of its records of the same partition."""

@@ -37,6 +37,7 @@ class Tables:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self.errors: dict[tuple[int, int, int], str] = {}  # why a table was not written
         self._open: dict[tuple[int, int, int], Table] = {}
 
     def __getitem__(self, key: tuple[int, int, int]) -> Table:
@@ -46,6 +47,11 @@ class Tables:
             try:
                 found = self._open[key] = Table(path)
             except (OSError, ValueError) as failed:
+                if key in self.errors:
+                    raise LineageMissing(
+                        f"The associations of partition {key[1]} (stage {key[0]}) are missing: they could not be written when "
+                        f"the job ran ({self.errors[key]}). Make room in the store and run the job again."
+                    ) from failed
                 raise LineageMissing(
                     f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {failed}. The store may have "
                     "been moved or removed since the job ran; run the action again under capture to make them anew."
