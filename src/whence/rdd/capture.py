@@ -12,8 +12,7 @@ from whence.rdd.walk import LineageMissing
 def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
     """The tables of an RDD's partitions, in order. What was never computed under capture is computed now."""
     context = rdd.ctx
-    was, context.capture = context.capture, True
-    try:
+    with context._asked():
         info, view = rdd._recording_view()
         parts = range(info.partitions) if wanted is None else wanted
         for again in (True, False):
@@ -33,8 +32,6 @@ def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple
                 return found
             if again:
                 context.spark.runJob(view, _drain, missing)
-    finally:
-        context.capture = was
     raise LineageMissing(
         f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
         f" ({'; '.join(sorted(set(reasons))) or 'their function stopped before its input ended'})."

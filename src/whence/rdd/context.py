@@ -15,8 +15,11 @@ import numpy as np
 from pyspark import RDD, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
+from whence.model import WhenceError
 from whence.rdd.capture import captured
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.past import BOOK, PastRun, write_book
+from whence.rdd.propagate import write_full
 from whence.rdd.records import text_lines
 from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
@@ -24,6 +27,9 @@ from whence.rdd.textfiles import Split, split_of
 from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
+
+
+STRATEGIES = ("stored", "propagated", "rerun")
 
 
 class Commits(AccumulatorParam[list[Any]]):
@@ -61,6 +67,8 @@ class LineageContext(SparkContext):
     def __init__(self, spark: SparkContext, store: str) -> None:
         self.spark = spark
         self.capture = True
+        self._strategy = "stored"
+        self._asking = 0
         if spark.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
             spark.pythonExec = sys.executable
@@ -85,8 +93,38 @@ class LineageContext(SparkContext):
         return getattr(self.spark, name)
 
     @property
+    def strategy(self) -> str:
+        """How lineage is kept (the paper's section 4.7): "stored", a table for each partition of each stage;
+        "propagated", stored, and every result's complete lineage put together beside it when the job ends; "rerun",
+        nothing, and a trace runs the job again under capture."""
+        return self._strategy
+
+    @strategy.setter
+    def strategy(self, name: str) -> None:
+        if name not in STRATEGIES:
+            raise WhenceError(f"There is no strategy {name!r} for RDDs: choose one of {', '.join(STRATEGIES)}.")
+        self._strategy = name
+
+    @property
     def capturing(self) -> bool:
-        return self.capture
+        return self.capture and (self._strategy != "rerun" or self._asking > 0)
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Within, everything is captured, whatever is switched off: a trace needs it."""
+        was, self.capture = self.capture, True
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self.capture = was
+            self._asking -= 1
+
+    def runs(self) -> list[PastRun]:
+        """Finished runs in the store, oldest first; also those of other processes."""
+        home = Path(self._directory).parent
+        books = sorted(home.glob(f"*/{BOOK}"), key=lambda p: p.stat().st_mtime_ns)
+        return [PastRun(p.parent) for p in books]
 
     # Books
 
@@ -134,6 +172,11 @@ class LineageContext(SparkContext):
         before = self._results.get(rdd.node.id)
         if before is None or (before[1] is not None and (limit is None or limit > before[1])):
             self._results[rdd.node.id] = (rdd, limit)
+        if self._strategy == "propagated" and limit is None:
+            keys = captured(rdd)
+            directory = self._directory
+            if keys:
+                self.spark.parallelize(keys, len(keys)).foreach(lambda key: write_full(directory, key))
 
     def _take_commits(self) -> None:
         """Enter what finished tasks reported. Only the driver's thread that asks does this."""
@@ -224,13 +267,28 @@ class LineageContext(SparkContext):
             if not stage.is_dir():
                 continue
             for file in os.scandir(stage.path):
-                part, _, attempt = file.name.partition("-")
+                part, _, attempt = file.name.removesuffix(".full").partition("-")
                 known = self._tables.get((int(stage.name), int(part)), {})
                 if not attempt.isdigit() or int(attempt) not in known:
                     os.unlink(file.path)
 
     def close(self) -> None:
+        """Write down what the run computed, so that other processes can trace it, and sweep."""
         self.sweep()
+        finished: dict[str, list[tuple[int, int, int]]] = {}
+        for rdd, _ in self._results.values():
+            info = rdd._view_stage
+            if info is None:
+                continue
+            keys = [
+                (info.id, part, [a for a, (_, _, error) in found.items() if error is None][-1])
+                for part in range(info.partitions)
+                if (found := self._tables.get((info.id, part)))
+                and any(error is None for _, _, error in found.values())
+            ]
+            finished[f"{rdd.node.name} {rdd.node.id}"] = keys
+        if finished:
+            write_book(self, finished)
         self.capture = False
 
     def stop(self) -> None:

@@ -734,7 +734,10 @@ def _action(name: str, stops_early: bool) -> Callable[..., Any]:
     def act(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
         context = self.ctx
         if not context.capturing:
-            return getattr(RDD, name)(self._plain(), *args, **kwargs)
+            result = getattr(RDD, name)(self._plain(), *args, **kwargs)
+            if context.capture and name not in ("takeSample", "lookup"):  # the strategy is to run again when asked
+                context._computed(self, None if not stops_early else (args[0] if args else kwargs.get("num", 1)))
+            return result
         view = self._auxiliary_view() if stops_early else self._captured_view()
         result = getattr(RDD, name)(view, *args, **kwargs)
         if name not in ("takeSample", "lookup"):

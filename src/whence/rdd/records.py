@@ -136,12 +136,9 @@ def steps_until(info: StageInfo, table: Table, space: int) -> tuple[Step, ...]:
 def _by_job(context: LineageContext, info: StageInfo, steps: tuple[Step, ...], part: int, positions: Ints) -> list[Any]:
     from whence.rdd.lineage_rdd import LineageRDD
 
-    was, context.capture = context.capture, True
-    try:
+    with context._asked():
         view = LineageRDD(context, info.base, steps, lambda: context.spark.emptyRDD())._auxiliary_view()
         return _selected(view, part, positions)
-    finally:
-        context.capture = was
 
 
 def _selected(view: RDD[Any], part: int, positions: Ints) -> list[Any]:

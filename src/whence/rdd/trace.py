@@ -13,6 +13,7 @@ from pyspark import RDD
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.capture import captured
 from whence.rdd.inside import back_to
+from whence.rdd.propagate import read_full
 from whence.rdd.records import records_at
 from whence.rdd.stages import Base, Node
 from whence.rdd.walk import Place, State, Tables
@@ -77,7 +78,7 @@ class Traced(LineageRDD):
         """To the sources, or to one of them."""
 
         def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
-            found = tables.back_all(state, note)
+            found = stored_whole(self.ctx, state) or tables.back_all(state, note)
             if source is None:
                 return found
             return {p: x for p, x in found.items() if p.stage == source.node.id}
@@ -197,6 +198,22 @@ class Traced(LineageRDD):
             left -= len(some)
             if left <= 0:
                 break
+
+
+def stored_whole(context: LineageContext, state: State) -> State | None:
+    """The way to the sources where the strategy put it together beforehand; it knows nothing of supersets."""
+    found: State = {}
+    for place, positions in state.items():
+        if place.attempt < 0 or place.space != context._open.of(place).last:
+            return None
+        if any(link["kind"] == "prefix" for link in context._open.of(place).links):
+            return None
+        one = read_full(context._directory, place[:3], positions)
+        if one is None:
+            return None
+        for p, x in one.items():
+            found[p] = np.union1d(found[p], x) if p in found else x
+    return dict(sorted(found.items()))
 
 
 def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
