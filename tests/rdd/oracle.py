@@ -1,5 +1,5 @@
-"""A second implementation of RDD lineage, too simple to be wrong: lists of (record, set of source records), one operator
-at a time. A program is a list of operator names; both sides run it on records (int, int)."""
+"""A second implementation of RDD lineage, too simple to be wrong: lists of (record, set of source records), one
+operator at a time. A program is a list of operator names; both sides run it on records (int, int)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""PySpark's own RDD examples on LineageRDDs, in the surroundings they were written for (a program of its own, local[4]).
+"""PySpark's own RDD examples on LineageRDDs, in the surroundings they were written for (a program, local[4]).
 
-An example that fails is tried on a plain SparkContext too; where that fails as well, it is not ours. Prints what is left.
+An example that fails is tried on a plain SparkContext too; where that fails as well, it is not ours. Prints the rest.
 """
 
 from __future__ import annotations

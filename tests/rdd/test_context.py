@@ -158,7 +158,7 @@ def test_take_ends_a_forward_trace_at_what_it_took(w: whence.Session) -> None:
 def test_cached_and_checkpointed(w: whence.Session, tmp_path: Path) -> None:
     lc = w.context
     lc.setCheckpointDir(str(tmp_path / "checkpoints"))
-    lines, counts = counted(lc)
+    _, counts = counted(lc)
     counts.cache()
     assert counts.count() == 4
     assert of_a(counts) == ["a b", "c a b b"]
@@ -203,9 +203,7 @@ def test_lines_are_read_back_right(w: whence.Session, tmp_path: Path, data: byte
 
 
 def test_compressed_text(w: whence.Session, tmp_path: Path) -> None:
-    w.context.spark.parallelize(TEXT, 2).saveAsTextFile(
-        str(tmp_path / "z"), "org.apache.hadoop.io.compress.GzipCodec"
-    )
+    w.context.spark.parallelize(TEXT, 2).saveAsTextFile(str(tmp_path / "z"), "org.apache.hadoop.io.compress.GzipCodec")
     lines = w.context.textFile(str(tmp_path / "z"))
     chosen = lines.filter(lambda s: "a" in s)
     assert sorted(chosen.collect()) == ["a b", "c a b b"]

@@ -1,4 +1,4 @@
-"""Executors that die, tasks that run twice, a full disk: the job behaves as ever, and the lineage is complete or says so."""
+"""Executors that die, tasks that run twice, a full disk: the job goes on, and the lineage is complete or says so."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_one_step_at_a_time(program: Program) -> None:
 def test_lazy_like_any_transformation(program: Program, tmp_path: Path) -> None:
     lineage = program.reports.getLineage().goBackAll()
     (tmp_path / "log.tsv").write_text("")
-    with pytest.raises(whence.SourceChanged, match="log.tsv"):
+    with pytest.raises(whence.SourceChanged, match=r"log\.tsv"):
         lineage.collect()
 
 

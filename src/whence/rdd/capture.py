@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from whence.rdd.lineage_rdd import LineageRDD
@@ -39,7 +39,7 @@ def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple
     )
 
 
-def _drain(records: Iterator[Any]) -> list[Any]:
+def _drain(records: Iterable[Any]) -> list[Any]:
     for _ in records:
         pass
     return []

@@ -60,7 +60,8 @@ def stable_order(slots: AnyInts) -> Ints:
         return np.argsort(slots.astype(np.uint16), kind="stable")
     order = np.argsort((slots & 0xFFFF).astype(np.uint16), kind="stable")
     if top < 1 << 32:
-        return order[np.argsort((slots[order] >> 16).astype(np.uint16), kind="stable")]
+        then: Ints = np.argsort((slots[order] >> 16).astype(np.uint16), kind="stable")
+        return np.take(order, then)
     return np.argsort(slots, kind="stable")
 
 
@@ -70,7 +71,8 @@ def ragged(starts: AnyInts, counts: AnyInts) -> Ints:
     if not total:
         return np.zeros(0, dtype=np.int64)
     ends = np.cumsum(counts)
-    return np.arange(total, dtype=np.int64) + np.repeat(ints(starts) - (ends - counts), counts)
+    result: Ints = np.arange(total, dtype=np.int64) + np.repeat(ints(starts) - (ends - counts), counts)
+    return result
 
 
 def _low_bits(counts: Ints, n: int) -> Ints:
@@ -102,7 +104,8 @@ def _read_fixed(words: NDArray[np.uint64], offsets: Ints, widths: Ints) -> Ints:
     low = words[place] >> shift
     high = (words[place + 1] << (np.uint64(63) - shift)) << np.uint64(1)
     mask = (np.uint64(1) << widths.astype(np.uint64)) - np.uint64(1)
-    return ((low | high) & mask).astype(np.int64)
+    result: Ints = ((low | high) & mask).astype(np.int64)
+    return result
 
 
 def pack_sorted(values: AnyInts) -> bytes:

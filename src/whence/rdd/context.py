@@ -28,7 +28,6 @@ from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
 
-
 STRATEGIES = ("stored", "propagated", "rerun")
 
 
@@ -69,13 +68,13 @@ class LineageContext(SparkContext):
         self.capture = True
         self._strategy = "stored"
         self._asking = 0
-        if spark.master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
             spark.pythonExec = sys.executable
         ship(spark)
         self._run = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._directory = str(Path(store).absolute() / "rdd" / self._run)
-        self._commits = spark.accumulator([], Commits())  # type: ignore[arg-type, type-var]
+        self._commits = spark.accumulator([], Commits())
         self._ids = itertools.count()
         self._depth = 0
         self._names: list[str] = []
@@ -176,7 +175,7 @@ class LineageContext(SparkContext):
             keys = captured(rdd)
             directory = self._directory
             if keys:
-                self.spark.parallelize(keys, len(keys)).foreach(lambda key: write_full(directory, key))
+                self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(directory, key)).count()
 
     def _take_commits(self) -> None:
         """Enter what finished tasks reported. Only the driver's thread that asks does this."""
@@ -217,7 +216,7 @@ class LineageContext(SparkContext):
         """A plain RDD among LineageRDDs is a source."""
         return rdd if isinstance(rdd, LineageRDD) else self._source("RDD", rdd)
 
-    def union(self, rdds: list[RDD[Any]]) -> LineageRDD:  # type: ignore[override]
+    def union(self, rdds: list[RDD[Any]]) -> LineageRDD:
         return self._union([self._lineage(r) for r in rdds], pairwise=False)
 
     def _union(self, rdds: list[LineageRDD], pairwise: bool) -> LineageRDD:
@@ -253,9 +252,9 @@ class LineageContext(SparkContext):
             return joined
 
         made = LineageRDD(self, Base(node, build_tagged, Tagged()), (), twin)
-        if pairwise and rdds[0].partitioner == rdds[1].partitioner and rdds[0].partitioner is not None:
-            if self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
-                made.partitioner = rdds[0].partitioner
+        alike = pairwise and rdds[0].partitioner is not None and rdds[0].partitioner == rdds[1].partitioner
+        if alike and self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
+            made.partitioner = rdds[0].partitioner
         return made
 
     def sweep(self) -> None:
@@ -283,8 +282,7 @@ class LineageContext(SparkContext):
             keys = [
                 (info.id, part, [a for a, (_, _, error) in found.items() if error is None][-1])
                 for part in range(info.partitions)
-                if (found := self._tables.get((info.id, part)))
-                and any(error is None for _, _, error in found.values())
+                if (found := self._tables.get((info.id, part))) and any(error is None for _, _, error in found.values())
             ]
             finished[f"{rdd.node.name} {rdd.node.id}"] = keys
         if finished:
@@ -305,8 +303,19 @@ def _source_method(name: str) -> Any:
     return make
 
 
-for _name in (
-    "textFile wholeTextFiles binaryFiles binaryRecords sequenceFile parallelize range emptyRDD newAPIHadoopFile newAPIHadoopRDD "
-    "hadoopFile hadoopRDD pickleFile"
-).split():
+for _name in [
+    "textFile",
+    "wholeTextFiles",
+    "binaryFiles",
+    "binaryRecords",
+    "sequenceFile",
+    "parallelize",
+    "range",
+    "emptyRDD",
+    "newAPIHadoopFile",
+    "newAPIHadoopRDD",
+    "hadoopFile",
+    "hadoopRDD",
+    "pickleFile",
+]:
     setattr(LineageContext, _name, _source_method(_name))

@@ -11,6 +11,7 @@ import numpy as np
 
 from whence.model import WhenceError
 from whence.rdd.codec import Ints
+from whence.rdd.narrow import Narrow
 from whence.rdd.records import records_at, steps_until
 from whence.rdd.stages import Node
 from whence.rdd.walk import Place, State, merged
@@ -44,8 +45,8 @@ def back_to(context: LineageContext, state: State, node: Node, note: Callable[[s
         todo.extend((p, x) for p, x in tables._one_back(place, positions, note) if len(x))
     if not done and state:
         raise NotOnTheWay(
-            f"These records did not come through {node.name} (RDD {node.id}): it is not an input of the traced RDD, or the "
-            "trace has already gone past it. Ask goBackAll() for the sources that there are."
+            f"These records did not come through {node.name} (RDD {node.id}): it is not an input of the traced RDD, or "
+            "the trace has already gone past it. Ask goBackAll() for the sources that there are."
         )
     return merged(done)
 
@@ -64,19 +65,19 @@ def _inside(context: LineageContext, place: Place, positions: Ints, node: Node) 
         return None
     inputs = table.back(place.space, positions)
     wanted = set(positions.tolist())
-    ops = [s.op for s in inner[: at + 1]]
-    rest = [s.op for s in inner[at + 1 :]]
-    for op in (*ops, *rest):
-        op.start(place.part)  # type: ignore[union-attr]
+    narrow = [s.op for s in inner if isinstance(s.op, Narrow)]
+    ops, rest = narrow[: at + 1], narrow[at + 1 :]
+    for op in narrow:
+        op.start(place.part)
     records = records_at(context, place._replace(space=place.space - 1), inputs)
     starts = _starts(table, place.space - 1, inputs)
     kept: dict[int, list[int]] = {}
     for position, first, record in zip(inputs.tolist(), starts.tolist(), records, strict=True):
         out = first
         number = 0
-        for made, _ in through(ops, [record]):  # type: ignore[arg-type]
+        for made, _ in through(ops, [record]):
             for inner_record in made:
-                became = sum(len(x) for x, _ in through(rest, [inner_record]))  # type: ignore[arg-type]
+                became = sum(len(x) for x, _ in through(rest, [inner_record]))
                 if any(n in wanted for n in range(out, out + became)):
                     kept.setdefault(position, []).append(number)
                 out += became

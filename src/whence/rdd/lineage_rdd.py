@@ -1,57 +1,27 @@
-"""LineageRDD: every method of an RDD, with its lineage.
-
-Each LineageRDD knows two ways to be computed. Its *twin* is the RDD that plain PySpark would have made; it serves when
-capture is off. Under capture it is a base and a chain of steps, which `stages` turns into one Python stage.
-"""
+"""LineageRDD: every method of an RDD, with its lineage."""
 
 from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from pyspark import RDD, StorageLevel
+from pyspark import RDD
 from pyspark.core.rdd import Partitioner, PipelinedRDD, RDDBarrier, portable_hash
 from pyspark.rddsampler import RDDSamplerBase, RDDStratifiedSampler
 from pyspark.serializers import CartesianDeserializer, NoOpSerializer, PairDeserializer
 from pyspark.traceback_utils import SCCallSiteSync
 
-from whence.rdd.chunkops import (
-    Barrier,
-    Combine,
-    Enumerate,
-    Filter,
-    FlatMap,
-    FlatMapValues,
-    Group,
-    GroupMerge,
-    Map,
-    MapValues,
-    Meet,
-    Narrow,
-    Opaque,
-    Sample,
-    Sort,
-)
-from whence.rdd.stages import (
-    Base,
-    Node,
-    StageInfo,
-    Step,
-    View,
-    batch_of,
-    flat_view,
-    one_to_one,
-    python_rdd,
-    segments,
-    shuffled,
-)
+from whence.rdd.barriers import Barrier, Combine, Group, GroupMerge, Meet, Opaque, Sort
+from whence.rdd.narrow import Enumerate, Filter, FlatMap, FlatMapValues, Map, MapValues, Narrow, Sample
+from whence.rdd.physical import Computed
+from whence.rdd.stages import Base, Node, Step, batch_of, one_to_one, python_rdd, shuffled
 from whence.rdd.wire import Tagged
-from whence.rdd.worker import Shuffle, Stage
+from whence.rdd.worker import Shuffle
 
 if TYPE_CHECKING:
-    from whence.rdd.context import LineageContext
     from whence.rdd.trace import Traced
 
 _OPAQUE_NOTE = (
@@ -60,251 +30,9 @@ _OPAQUE_NOTE = (
 )
 
 
-class LineageRDD(PipelinedRDD[Any, Any]):
-    ctx: LineageContext
-
-    def __init__(
-        self,
-        context: LineageContext,
-        base: Base,
-        steps: tuple[Step, ...],
-        twin: Callable[[], RDD[Any]],
-        partitioner: Partitioner | None = None,
-        preserves: bool = True,
-        barrier: bool = False,
-    ) -> None:
-        self.ctx = context
-        self._base, self._steps = base, steps
-        self._make_twin = twin
-        self._twin: RDD[Any] | None = None
-        self._tagged: dict[int, Any] = {}
-        self._view: RDD[Any] | None = None
-        self._view_stage: StageInfo | None = None
-        self._aux: RDD[Any] | None = None
-        self._recorder: tuple[StageInfo, RDD[Any]] | None = None
-        self._storage: StorageLevel | None = None
-        self._own_base: Base | None = None
-        self._given_id: int | None = None
-        self._pending: list[Callable[[Any], None]] = []
-        self.is_cached = False
-        self.is_checkpointed = False
-        self.has_resource_profile = False
-        self.is_barrier = barrier
-        self.partitioner = partitioner
-        self.preservesPartitioning = preserves
-        self._bypass_serializer = False
-
-    @property
-    def node(self) -> Node:
-        return self._steps[-1].node if self._steps else self._base.node
-
-    # The two ways to be computed
-
-    def _plain(self) -> RDD[Any]:
-        if self._twin is None:
-            self._twin = self._make_twin()
-            if self._storage is not None and not self._twin.is_cached:
-                self._twin.persist(self._storage)
-        return self._twin
-
-    def _pinned(self) -> bool:
-        return self.is_cached or self.is_checkpointed or self.has_resource_profile
-
-    def _is_pipelinable(self) -> bool:
-        return False  # for PySpark's own code; under capture `_chain` decides
-
-    def _is_barrier(self) -> bool:
-        return self.is_barrier
-
-    def _chain(self) -> tuple[Base, tuple[Step, ...]]:
-        """What a further step is added to: this RDD's steps, or its materialised records."""
-        if not self._pinned() or (not self._steps and not self._base.tagged):
-            return self._base, self._steps
-        if self._own_base is None:
-            self._own_base = Base(self.node, lambda: self._tagged_jrdd(0), Tagged())
-        return self._own_base, ()
-
-    def _stage(self, steps: tuple[Step, ...], node: Node | None, out: str, shuffle: Shuffle | None) -> Any:
-        """(function, Java RDD before it, reader) of a captured stage, and its entry in the context's books."""
-        context, base = self.ctx, self._base
-        jrdd = base.jrdd
-        made = segments(steps, base.node)
-        info = context._new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
-        stage = Stage(
-            info.id,
-            context._directory,
-            base.sources() if base.sources is not None else None,
-            base.prelude,
-            made,
-            out,
-            shuffle,
-            context._commits,
-            base.node.id if base.pair else None,
-            None if base.pair or base.node.source else base.node.shown,
-        )
-        return info, stage, jrdd, base.reader
-
-    def _tagged_jrdd(self, batch: int) -> Any:
-        """The records as tagged batches, for another stage to read."""
-        if not self._steps and self._base.tagged and batch == batch_of(self._base.deserializer):
-            return self._base.jrdd
-        if self._pinned() and batch == 0 and 0 in self._tagged:
-            return self._tagged[0]
-        if batch not in self._tagged:
-            if self._pinned() and batch:
-                base, _ = self._chain()
-                view = LineageRDD(self.ctx, base, (), self._plain, self.partitioner)
-                self._tagged[batch] = view._tagged_jrdd(batch)
-                return self._tagged[batch]
-            _, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
-            jrdd = python_rdd(self.ctx, prev, stage, reader, Tagged(batch), self.preservesPartitioning, self.is_barrier)
-            if batch == 0 and self._storage is not None:
-                jrdd.persist(self.ctx._getJavaStorageLevel(self._storage))
-            self._tagged[batch] = jrdd
-        return self._tagged[batch]
-
-    def _physical(self) -> Any:
-        """The Java RDD that stands for this one under capture."""
-        if self._pinned() and (self._steps or self._base.tagged):
-            return self._tagged_jrdd(0)
-        if not self._steps:
-            return self._base.plain._jrdd if self._base.prelude is not None and self._base.plain else self._base.jrdd
-        return self._captured_view()._jrdd
-
-    @property
-    def _jrdd(self) -> Any:  # type: ignore[override]
-        return self._physical() if self.ctx.capturing else self._plain()._jrdd
-
-    @property
-    def _jrdd_deserializer(self) -> Any:  # type: ignore[override]
-        if not self.ctx.capturing:
-            return self._plain()._jrdd_deserializer
-        if self._pinned() and (self._steps or self._base.tagged):
-            return Tagged()
-        if not self._steps:
-            base = self._base
-            return base.plain._jrdd_deserializer if base.prelude is not None and base.plain else base.deserializer
-        return self.ctx.serializer
-
-    @property
-    def func(self) -> Any:  # type: ignore[override]
-        plain = self._plain()
-        if isinstance(plain, PipelinedRDD):
-            return plain.func
-        return lambda _, records: records
-
-    def _captured_view(self) -> RDD[Any]:
-        """A plain RDD whose evaluation writes this RDD's associations."""
-        if self._view is None:
-            if not self._steps and not self._pinned() and self._base.plain is not None:
-                self._view = self._base.plain
-            elif not self._steps or self._pinned():
-                self._view = flat_view(self.ctx, self._physical(), self._jrdd_deserializer, self.partitioner)
-            else:
-                info, stage, prev, reader = self._stage(self._steps, self.node, "records", None)
-                self._view_stage = info
-                self._view = View(
-                    self.ctx.spark,
-                    prev,
-                    reader,
-                    stage,
-                    self.ctx.serializer,
-                    self.preservesPartitioning,
-                    self.is_barrier,
-                    self.partitioner,
-                )
-        return self._view
-
-    def _recording_view(self) -> tuple[StageInfo, RDD[Any]]:
-        """Like the captured view, but with a table of its own even where there is nothing to run."""
-        if self._steps and not self._pinned():
-            view = self._captured_view()
-            assert self._view_stage is not None
-            return self._view_stage, view
-        if self._recorder is not None:
-            return self._recorder
-        base, _ = self._chain()
-        reading = LineageRDD(self.ctx, base, (), self._plain, self.partitioner)
-        info, stage, prev, reader = reading._stage((), self.node, "records", None)
-        view = View(self.ctx.spark, prev, reader, stage, self.ctx.serializer, True, self.is_barrier, self.partitioner)
-        self._recorder = info, view
-        return self._recorder
-
-    def _auxiliary_view(self) -> RDD[Any]:
-        """A plain RDD over this one's captured inputs that writes nothing for the last stage: for jobs which look at
-        the data while a transformation is defined, and for actions that stop early."""
-        if not self.ctx.capturing:
-            return self._plain()
-        if not self._steps or self._pinned():
-            return self._captured_view()
-        if self._aux is None:
-            jrdd, deserializer = self._base.jrdd, self._base.deserializer
-            if self._base.prelude is not None:
-                under: RDD[Any] = self._base.plain  # type: ignore[assignment]
-            else:
-                under = flat_view(self.ctx, jrdd, deserializer, None)
-            plain_function = _plain_function(self._steps)
-            self._aux = PipelinedRDD(under, plain_function, self.preservesPartitioning)
-            self._aux.is_barrier = self.is_barrier  # type: ignore[attr-defined]
-            self._aux.partitioner = self.partitioner
-        return self._aux
-
-    # Properties of PySpark's RDDs
-
-    def id(self) -> int:
-        if self._given_id is None:
-            self._given_id = self._jrdd.id()
-        return self._given_id
-
-    def __repr__(self) -> str:
-        return str(self._jrdd.toString())
-
-    def getNumPartitions(self) -> int:
-        if not self.ctx.capturing:
-            return self._plain().getNumPartitions()
-        size: int = self._base.jrdd.partitions().size()
-        return size
-
-    def persist(self, storageLevel: StorageLevel = StorageLevel.MEMORY_ONLY) -> LineageRDD:
-        self.is_cached = True
-        self._storage = storageLevel
-        java_level = self.ctx._getJavaStorageLevel(storageLevel)
-        self._forget_views()
-        self._jrdd.persist(java_level)
-        return self
-
-    def unpersist(self, blocking: bool = False) -> LineageRDD:
-        self._jrdd.unpersist(blocking)
-        self.is_cached = False
-        self._storage = None
-        self._forget_views()
-        return self
-
-    def _forget_views(self) -> None:
-        self._view = self._view_stage = self._aux = self._recorder = None
-
-    def checkpoint(self) -> None:
-        self.is_checkpointed = True
-        self._forget_views()
-        self._jrdd.rdd().checkpoint()
-
-    def localCheckpoint(self) -> None:
-        self.is_checkpointed = True
-        self._forget_views()
-        self._jrdd.rdd().localCheckpoint()
-
-    def withResources(self, profile: Any) -> LineageRDD:
-        self.has_resource_profile = True
-        self._forget_views()
-        RDD.withResources(self, profile)
-        return self
-
+class LineageRDD(Computed):
     def barrier(self) -> RDDBarrier[Any]:
         return _Barrier(self)
-
-    def _reserialize(self, serializer: Any = None) -> RDD[Any]:
-        view = self._captured_view() if self.ctx.capturing else self._plain()
-        return RDD._reserialize(view, serializer)
 
     # Narrow transformations
 
@@ -425,7 +153,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
                         self.ctx, prev, stage, reader, NoOpSerializer(), side.preservesPartitioning, side.is_barrier
                     )
                 )
-            with SCCallSiteSync(self.ctx.spark):
+            with SCCallSiteSync(self.ctx.spark):  # type: ignore[no-untyped-call]
                 return shuffled(self.ctx, keyed, partitions, function)
 
         return Base(node, build, Tagged(), batch=-1)
@@ -509,9 +237,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         def twin() -> RDD[Any]:
             return plain(*(s._plain() for s in sides))
 
-        aware = any(
-            a.partitioner is not None and a.partitioner == b.partitioner for a, b in zip(sides, sides[1:], strict=False)
-        )
+        aware = any(a.partitioner is not None and a.partitioner == b.partitioner for a, b in pairwise(sides))
         if aware:
             return self._meet_aware(kind, name, sides, numPartitions, twin)
         if numPartitions is not None:
@@ -529,7 +255,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         return LineageRDD(self.ctx, base, (Step(Meet(kind, len(sides), memory), node),), twin, partitioner)
 
     def _meet_aware(self, kind: str, name: str, sides: list[LineageRDD], n: int | None, twin: Any) -> LineageRDD:
-        """Inputs that are partitioned alike: Spark's union keeps the partitions, and there may be nothing to shuffle."""
+        """Inputs that are partitioned alike: Spark's union keeps the partitions; there may be nothing to shuffle."""
         memory = self._memory_limit()
         node = self.ctx._new_node(name, tuple(s.node for s in sides))
         with self.ctx._inside():
@@ -568,16 +294,15 @@ class LineageRDD(PipelinedRDD[Any, Any]):
     def cogroup(self, other: RDD[Any], numPartitions: int | None = None) -> LineageRDD:
         return self._meet("cogroup", "cogroup", (other,), numPartitions, lambda a, b: RDD.cogroup(a, b, numPartitions))
 
-    def groupWith(self, other: RDD[Any], *others: RDD[Any]) -> LineageRDD:  # type: ignore[override]
+    def groupWith(self, other: RDD[Any], *others: RDD[Any]) -> LineageRDD:
         return self._meet(
             "cogroup", "groupWith", (other, *others), None, lambda first, *rest: RDD.groupWith(first, *rest)
         )
 
     def subtractByKey(self, other: RDD[Any], numPartitions: int | None = None) -> LineageRDD:
-        met = self._meet(
+        return self._meet(
             "subtract", "subtractByKey", (other,), numPartitions, lambda a, b: RDD.subtractByKey(a, b, numPartitions)
         )
-        return met
 
     def sortByKey(
         self,
@@ -589,7 +314,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             numPartitions = self._defaultReducePartitions()
 
         def plain() -> RDD[Any]:
-            return RDD.sortByKey(self._plain(), ascending, numPartitions, keyfunc)
+            return RDD.sortByKey(self._plain(), bool(ascending), numPartitions, keyfunc)
 
         sort = Sort(_key_of(keyfunc), not ascending, self._memory_limit())
         if numPartitions == 1:
@@ -614,7 +339,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             spread.node.alias = None
         return spread._then(sort, "sortByKey", plain, True)
 
-    def repartitionAndSortWithinPartitions(  # type: ignore[override]
+    def repartitionAndSortWithinPartitions(
         self,
         numPartitions: int | None = None,
         partitionFunc: Callable[[Any], int] = portable_hash,
@@ -665,7 +390,8 @@ class LineageRDD(PipelinedRDD[Any, Any]):
             )
             return left_jrdd.cartesian(right_jrdd)
 
-        base = Base(node, build, CartesianDeserializer(Tagged(batches[0]), Tagged(batches[1])), pair=True, batch=1)
+        met = CartesianDeserializer(Tagged(batches[0]), Tagged(batches[1]))  # type: ignore[no-untyped-call]
+        base = Base(node, build, met, pair=True, batch=1)
         return LineageRDD(self.ctx, base, (), lambda: RDD.cartesian(self._plain(), right._plain()))
 
     def zip(self, other: RDD[Any]) -> LineageRDD:
@@ -684,7 +410,7 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         base = Base(
             node,
             lambda: self._tagged_jrdd(batch).zip(right._tagged_jrdd(batch)),
-            PairDeserializer(Tagged(batch), Tagged(batch)),
+            PairDeserializer(Tagged(batch), Tagged(batch)),  # type: ignore[no-untyped-call]
             pair=True,
             batch=1,
         )
@@ -696,14 +422,6 @@ class LineageRDD(PipelinedRDD[Any, Any]):
         from whence.rdd.trace import Traced
 
         return Traced.start(self)
-
-
-def _plain_function(steps: tuple[Step, ...]) -> Callable[[int, Any], Any]:
-    """The steps over flat records, associations thrown away."""
-    from whence.rdd.worker import without_lineage
-
-    made = segments(steps, Node(-1, "", ()))
-    return without_lineage(made)
 
 
 def _numbered(side: int) -> Callable[[Any], Any]:
@@ -764,18 +482,63 @@ def _composite(name: str) -> Callable[..., Any]:
     return made
 
 
-_ACTIONS = (
-    "collect collectWithJobGroup reduce treeReduce fold aggregate treeAggregate max min sum count stats histogram mean "
-    "variance stdev sampleStdev sampleVariance countByValue top takeOrdered saveAsNewAPIHadoopDataset "
-    "saveAsNewAPIHadoopFile saveAsHadoopDataset saveAsHadoopFile saveAsSequenceFile saveAsPickleFile saveAsTextFile "
-    "collectAsMap reduceByKeyLocally countByKey foreach foreachPartition countApprox sumApprox meanApprox "
-    "countApproxDistinct toLocalIterator"
-).split()
-_EARLY_ACTIONS = "take first isEmpty takeSample lookup".split()
-_COMPOSITES = (
-    "distinct intersection sortBy groupBy keys values reduceByKey aggregateByKey foldByKey subtract keyBy repartition "
-    "sample sampleByKey"
-).split()
+_ACTIONS = [
+    "collect",
+    "collectWithJobGroup",
+    "reduce",
+    "treeReduce",
+    "fold",
+    "aggregate",
+    "treeAggregate",
+    "max",
+    "min",
+    "sum",
+    "count",
+    "stats",
+    "histogram",
+    "mean",
+    "variance",
+    "stdev",
+    "sampleStdev",
+    "sampleVariance",
+    "countByValue",
+    "top",
+    "takeOrdered",
+    "saveAsNewAPIHadoopDataset",
+    "saveAsNewAPIHadoopFile",
+    "saveAsHadoopDataset",
+    "saveAsHadoopFile",
+    "saveAsSequenceFile",
+    "saveAsPickleFile",
+    "saveAsTextFile",
+    "collectAsMap",
+    "reduceByKeyLocally",
+    "countByKey",
+    "foreach",
+    "foreachPartition",
+    "countApprox",
+    "sumApprox",
+    "meanApprox",
+    "countApproxDistinct",
+    "toLocalIterator",
+]
+_EARLY_ACTIONS = ["take", "first", "isEmpty", "takeSample", "lookup"]
+_COMPOSITES = [
+    "distinct",
+    "intersection",
+    "sortBy",
+    "groupBy",
+    "keys",
+    "values",
+    "reduceByKey",
+    "aggregateByKey",
+    "foldByKey",
+    "subtract",
+    "keyBy",
+    "repartition",
+    "sample",
+    "sampleByKey",
+]
 
 for _name in _ACTIONS:
     setattr(LineageRDD, _name, _action(_name, stops_early=False))

@@ -85,7 +85,9 @@ class PastRun:
     def backward(self, result: str, records: Iterable[tuple[int, int]]) -> list[Witness]:
         """The source records of a result's records, each named by (partition, number in it)."""
         if result not in self.results:
-            raise StoreError(f"This run computed no result {result!r}; it computed {', '.join(self.results) or 'none'}.")
+            raise StoreError(
+                f"This run computed no result {result!r}; it computed {', '.join(self.results) or 'none'}."
+            )
         keys = {key[1]: key for key in self.results[result].tables}
         state: dict[Place, list[Any]] = {}
         for part, number in records:

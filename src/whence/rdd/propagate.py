@@ -1,5 +1,6 @@
-"""The paper's propagated design (Titian-P): a result's complete lineage, down to the sources, is put together when the job
-ends and stored with the result. It costs an extra pass over the tables; a trace to the sources is then one look-up."""
+"""The paper's propagated design (Titian-P): a result's complete lineage, down to the sources, is put together when the
+job ends and stored with the result. It costs an extra pass over the tables; a trace to the sources is then one look-up.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from pyspark import RDD
 
 from whence.model import NonDeterministic
-from whence.rdd.chunkops import Enumerate, Sample
 from whence.rdd.codec import Ints
+from whence.rdd.narrow import Enumerate, Sample
 from whence.rdd.stages import StageInfo, Step
 from whence.rdd.tables import Table
 from whence.rdd.textfiles import check_unchanged, lines_at
@@ -105,8 +105,8 @@ def _run_again(context: LineageContext, info: StageInfo, table: Table, inputs: I
                 records.extend(out)
     if len(records) != len(wanted):
         raise NonDeterministic(
-            f"Running {info.steps[-1].node.name} again on its {len(inputs)} inputs gave {len(records)} records where the job "
-            f"had {len(wanted)}. A function in this stage does not give the same for the same record; its records "
+            f"Running {info.steps[-1].node.name} again on its {len(inputs)} inputs gave {len(records)} records where "
+            f"the job had {len(wanted)}. A function of this stage does not give the same again; its records "
             "cannot be shown, only traced through."
         )
     return [records[i] for i in np.searchsorted(wanted, positions).tolist()]
@@ -144,8 +144,8 @@ def _by_job(context: LineageContext, info: StageInfo, steps: tuple[Step, ...], p
 def _selected(view: RDD[Any], part: int, positions: Ints) -> list[Any]:
     steps = np.diff(positions, prepend=-1) - 1
 
-    def pick(records: Iterator[Any]) -> Iterator[Any]:
-        records = iter(records)
+    def pick(given: Iterable[Any]) -> Iterator[Any]:
+        records = iter(given)
         for skip in steps.tolist():
             yield from islice(records, skip, skip + 1)
 

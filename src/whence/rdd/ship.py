@@ -10,17 +10,17 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-import whence
+from whence.version import __version__
 
-_PACKAGE = Path(whence.__file__).parent
+_PACKAGE = Path(__file__).parents[1]
 
 
 def ship(spark: SparkContext) -> None:
-    if spark.master.startswith("local[") or spark.master == "local":
+    if str(spark.master).startswith("local[") or spark.master == "local":
         found = [*os.environ.get("PYTHONPATH", "").split(os.pathsep), *site.getsitepackages()]
         if any(p and Path(p).resolve() == _PACKAGE.parent for p in found):
             return
-    path = Path(tempfile.mkdtemp(prefix="whence-")) / f"whence-{whence.__version__}.zip"
+    path = Path(tempfile.mkdtemp(prefix="whence-")) / f"whence-{__version__}.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
         for file in sorted(_PACKAGE.rglob("*.py")):
             packed.write(file, file.relative_to(_PACKAGE.parent))

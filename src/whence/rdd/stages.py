@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.core.rdd import PipelinedRDD, _wrap_function
 from pyspark.serializers import (
-    AutoBatchedSerializer,
     BatchedSerializer,
     CartesianDeserializer,
-    NoOpSerializer,
     PairDeserializer,
     Serializer,
 )
 
-from whence.rdd.chunkops import Barrier, Enumerate, Map, MapValues, Narrow, Sample
+from whence.rdd.barriers import Barrier
+from whence.rdd.narrow import Enumerate, Map, MapValues, Narrow, Sample
 from whence.rdd.wire import PairReader, Reader, Tagged
-from whence.rdd.worker import Segment, Shuffle, Stage
+from whence.rdd.worker import Segment, Shuffle
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -88,13 +87,15 @@ class Base:
 
 
 def source_base(node: Node, plain: RDD[Any]) -> Base:
-    fused = isinstance(plain, PipelinedRDD) and plain._is_pipelinable() and not plain._is_barrier()
+    under: PipelinedRDD[Any, Any] | None = None
+    if isinstance(plain, PipelinedRDD) and plain._is_pipelinable() and not plain._is_barrier():
+        under = plain
     return Base(
         node=node,
-        build=lambda: plain._prev_jrdd if fused else plain._jrdd,
-        deserializer=plain._prev_jrdd_deserializer if fused else plain._jrdd_deserializer,
+        build=lambda: under._prev_jrdd if under is not None else plain._jrdd,
+        deserializer=under._prev_jrdd_deserializer if under is not None else plain._jrdd_deserializer,
         sources=lambda: [(node.id, i) for i in range(plain.getNumPartitions())],
-        prelude=plain.func if fused else None,
+        prelude=under.func if under is not None else None,
         batch=batch_of(plain._jrdd_deserializer),
         plain=plain,
     )
@@ -185,32 +186,15 @@ def python_rdd(
 ) -> Any:
     sc = context.spark
     wrapped = _wrap_function(sc, func, reader, out)
-    return sc._jvm.PythonRDD(prev.rdd(), wrapped, preserves, barrier).asJavaRDD()
+    jvm: Any = sc._jvm
+    return jvm.PythonRDD(prev.rdd(), wrapped, preserves, barrier).asJavaRDD()
 
 
 def shuffled(context: LineageContext, keyed: list[Any], partitions: int, function: Any) -> Any:
     """Spark's own shuffle of (bucket, bytes) pairs, as PySpark's partitionBy does it."""
-    jvm = context.spark._jvm
+    jvm: Any = context.spark._jvm
     joined = keyed[0]
     for other in keyed[1:]:
         joined = joined.union(other)
     pairs = jvm.PairwiseRDD(joined.rdd()).asJavaPairRDD()
     return jvm.PythonRDD.valueOfPair(pairs.partitionBy(jvm.PythonPartitioner(partitions, id(function))))
-
-
-__all__ = [
-    "AutoBatchedSerializer",
-    "Base",
-    "NoOpSerializer",
-    "Node",
-    "StageInfo",
-    "Step",
-    "View",
-    "batch_of",
-    "flat_view",
-    "one_to_one",
-    "python_rdd",
-    "segments",
-    "shuffled",
-    "source_base",
-]

@@ -1,8 +1,8 @@
 """Lines of text files by their number in a split, read at their offset. No Spark here.
 
-Hadoop's reader gives lines without their ends. What a chunk of lines measured without them is noted at capture; the ends
-are one byte each (\\n or \\r) or two (\\r\\n), and if the whole split adds up with one width for all, every offset in it
-is known. Where it does not add up, nothing is guessed: the caller reads the split through Spark.
+Hadoop's reader gives lines without their ends. What a chunk of lines measured without them is noted at capture; the
+ends are one byte each (\\n or \\r) or two (\\r\\n), and if the whole split adds up with one width for all, every offset
+in it is known. Where it does not add up, nothing is guessed: the caller reads the split through Spark.
 """
 
 from __future__ import annotations

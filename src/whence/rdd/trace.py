@@ -1,5 +1,5 @@
-"""The answer to a lineage question about RDDs. A Traced is an RDD of the raw records at the traced point, evaluated when
-an action asks for it; goBack and goNext move the point."""
+"""The answer to a lineage question about RDDs. A Traced is an RDD of the raw records at the traced point, evaluated
+when an action asks for it; goBack and goNext move the point."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
-from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.capture import captured
 from whence.rdd.inside import back_to
+from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.propagate import read_full
 from whence.rdd.records import records_at
 from whence.rdd.stages import Base, Node

@@ -49,12 +49,12 @@ class Tables:
             except (OSError, ValueError) as failed:
                 if key in self.errors:
                     raise LineageMissing(
-                        f"The associations of partition {key[1]} (stage {key[0]}) are missing: they could not be written when "
-                        f"the job ran ({self.errors[key]}). Make room in the store and run the job again."
+                        f"The associations of partition {key[1]} (stage {key[0]}) are missing: they could not be "
+                        f"written when the job ran ({self.errors[key]}). Make room in the store and run the job again."
                     ) from failed
                 raise LineageMissing(
-                    f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {failed}. The store may have "
-                    "been moved or removed since the job ran; run the action again under capture to make them anew."
+                    f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {failed}. The store "
+                    "may have been moved or removed since the job ran; run the action again to make them anew."
                 ) from failed
         return found
 

@@ -14,6 +14,7 @@ from pyspark.serializers import (
     FramedSerializer,
     Serializer,
     SpecialLengths,
+    UTF8Deserializer,
     pickle_protocol,
     read_int,
     write_int,
@@ -26,7 +27,7 @@ _BEST_BYTES = 1 << 16
 
 
 class Origin(NamedTuple):
-    """Who wrote a record: partition `part` of a stage, in task attempt `attempt`, into shuffle bucket `bucket` (-1: none).
+    """Who wrote a record: partition `part` of a stage, in task `attempt`, into shuffle bucket `bucket` (-1: none).
 
     A source has attempt -1 and its node in place of the stage."""
 
@@ -55,7 +56,7 @@ def dumps(batch: list[Any]) -> bytes:
     try:
         return pickle.dumps(batch, pickle_protocol)
     except Exception:  # what only cloudpickle can pickle: classes of __main__, functions
-        result: bytes = _PICKLE.dumps(batch)
+        result: bytes = _PICKLE.dumps(batch)  # type: ignore[no-untyped-call]
         return result
 
 
@@ -72,7 +73,7 @@ def untagged(frame: bytes) -> tuple[list[Any], Tag]:
 
 def _next_length(stream: IO[bytes]) -> int | None:
     try:
-        length: int = read_int(stream)
+        length: int = read_int(stream)  # type: ignore[no-untyped-call]
     except EOFError:
         return None
     return None if length == SpecialLengths.END_OF_DATA_SECTION else length
@@ -104,12 +105,12 @@ class Tagged(FramedSerializer):
         def write(batch: list[Any]) -> int:
             nonlocal first
             frame = tagged(Tag(origin, first), batch)
-            write_int(len(frame), stream)
+            write_int(len(frame), stream)  # type: ignore[no-untyped-call]
             stream.write(frame)
             first += len(batch)
             return len(frame) - _HEADER.size
 
-        for records, origin in chunks:
+        for records, origin in chunks:  # noqa: B007  `write` uses it
             pending = pending + records if pending else records
             at = 0
             while len(pending) - at >= size:
@@ -137,13 +138,13 @@ class Reader(Serializer):
     def load_stream(self, stream: IO[bytes]) -> Iterator[Chunk]:
         if isinstance(self.inner, Tagged):
             return self.inner.chunks(stream)
-        if type(self.inner).__name__ == "UTF8Deserializer":
+        if isinstance(self.inner, UTF8Deserializer):
             return _text_chunks(stream, self.inner.use_unicode)
         return self._batches(stream)
 
     def _batches(self, stream: IO[bytes]) -> Iterator[Chunk]:
         small: list[Any] = []
-        for batch in self.inner._load_stream_without_unbatching(stream):
+        for batch in self.inner._load_stream_without_unbatching(stream):  # type: ignore[no-untyped-call]
             if isinstance(batch, list) and len(batch) > 1:
                 if small:
                     yield small, None
@@ -177,7 +178,7 @@ def _text_chunks(stream: IO[bytes], use_unicode: bool) -> Iterator[Chunk]:
             sound = sound and held.find(_REPLACED, 0, at) < 0
             stream.read(at)
         else:  # a record larger than what the buffer holds, a null, or the end
-            length = _next_length(stream)  # type: ignore[assignment]
+            length = _next_length(stream)
             if length is None:
                 break
             record = None if length == SpecialLengths.NULL else stream.read(length)

@@ -16,16 +16,17 @@ from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
 from pyspark.taskcontext import TaskContext
 
-from whence.rdd.chunkops import PIECE, Barrier, Narrow, Stream
-from whence.rdd.codec import Ints
-from whence.rdd.tables import BucketsLink, ColumnsLink, CountsLink, Writer
+from whence.rdd.barriers import Barrier, Stream
+from whence.rdd.codec import AnyInts
+from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Writer
+from whence.rdd.narrow import PIECE, Narrow
 from whence.rdd.wire import Chunk, Measure, Origin, Tag, tagged
 
 _OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
 
 
 class Segment:
-    """Narrow operators, then a barrier or the end of the stage. `node` and `barrier_node`: whose records each leaves."""
+    """Narrow operators, then a barrier or the stage's end. `node` and `barrier_node`: whose records each leaves."""
 
     def __init__(self, ops: list[Narrow], node: int | None, barrier: Barrier | None, barrier_node: int | None) -> None:
         self.ops, self.node, self.barrier, self.barrier_node = ops, node, barrier, barrier_node
@@ -177,7 +178,7 @@ class _Buckets:
             return
         size = 0
         for bucket, records in buckets.items():
-            yield pack_long(bucket)
+            yield pack_long(bucket)  # type: ignore[no-untyped-call]
             frame = tagged(Tag(self._origin._replace(bucket=bucket), self._numbers[bucket]), records)
             self._numbers[bucket] += sum(len(v) for _, v in records) if self._elements else len(records)
             yield frame
@@ -289,7 +290,7 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
             some = records if not at and len(records) <= size else records[at : at + size]
             at += len(some)
             became = 0
-            total: Ints | None = None
+            total: AnyInts | None = None
             whole = True
             try:
                 for out, made in _through(ops, some, None):
@@ -310,7 +311,9 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
                     size = min(size * 2, _OUTPUTS_WANTED)
 
 
-def _through(ops: list[Narrow], records: list[Any], counts: Ints | None) -> Iterator[tuple[list[Any], Ints | None]]:
+def _through(
+    ops: list[Narrow], records: list[Any], counts: AnyInts | None
+) -> Iterator[tuple[list[Any], AnyInts | None]]:
     """Pieces of the outputs, each with how many of it every input became."""
     if not ops:
         yield records, counts
@@ -324,16 +327,16 @@ def _through(ops: list[Narrow], records: list[Any], counts: Ints | None) -> Iter
             yield out, composed
 
 
-def through(ops: list[Narrow], records: list[Any]) -> Iterator[tuple[list[Any], Ints | None]]:
+def through(ops: list[Narrow], records: list[Any]) -> Iterator[tuple[list[Any], AnyInts | None]]:
     return _through(ops, records, None)
 
 
-def _composed(first: Ints | None, then: Ints | None) -> Ints | None:
+def _composed(first: AnyInts | None, then: AnyInts | None) -> AnyInts | None:
     if first is None or then is None:
         return then if first is None else first
     sums = np.concatenate(([0], np.cumsum(then)))
     ends = np.cumsum(first)
-    result: Ints = sums[ends] - sums[ends - first]
+    result: AnyInts = sums[ends] - sums[ends - first]
     return result
 
 

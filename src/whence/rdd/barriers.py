@@ -1,8 +1,7 @@
-"""Operators as executors run them: a chunk of records at a time, with the loops in C.
+"""Operators that see many records at once, as executors run them: combiners, groupings, joins, sorts, opaque functions.
 
-A *narrow* operator's `run(records)` gives pieces (records, counts): how many records each input became, None where each
-became one. A *barrier*'s `run(stream, link, table, split)` reads lists of records and gives lists of records, and fills
-its link of the table. Order, laziness of user iterables, and errors are those of PySpark's own operators.
+`run(stream, link, table, split)` reads lists of records and gives lists of records, and fills its link of the table.
+Order and errors are those of PySpark's own operators, and so is going to disk when memory is short.
 """
 
 from __future__ import annotations
@@ -16,142 +15,13 @@ from typing import Any
 import numpy as np
 from pyspark.errors import PySparkRuntimeError
 from pyspark.resultiterable import ResultIterable
-from pyspark.shuffle import (
-    Aggregator,
-    ExternalGroupBy,
-    ExternalMerger,
-    ExternalSorter,
-    get_used_memory,
-)
-from pyspark.util import fail_on_stopiteration
+from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger, ExternalSorter, get_used_memory
 
-from whence.rdd.codec import Ints
-from whence.rdd.tables import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
+from whence.rdd.codec import AnyInts
+from whence.rdd.links import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
+from whence.rdd.narrow import PIECE, mapped
 
 Stream = Iterator[list[Any]]
-Pieces = Iterable[tuple[list[Any], Ints | None]]
-
-PIECE = 1 << 14  # records; what an unbounded iterable is cut into
-_SIZED = frozenset((list, tuple, str, set, frozenset, dict, range, bytes))
-
-
-def mapped(f: Callable[[Any], Any], records: list[Any]) -> list[Any]:
-    """`[f(r) for r in records]` in C. A StopIteration from f would end the list early, hence the check."""
-    out = list(map(f, records))
-    if len(out) != len(records):
-        checked = fail_on_stopiteration(f)
-        for record in records[len(out) :]:
-            checked(record)
-        raise PySparkRuntimeError(errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": ""})
-    return out
-
-
-class Narrow:
-    f: Callable[[Any], Any]
-
-    def __init__(self, f: Callable[[Any], Any]) -> None:
-        self.f = f
-
-    def start(self, split: int) -> None:
-        """Called once before a partition is run."""
-
-    def run(self, records: list[Any]) -> Pieces:
-        raise NotImplementedError
-
-
-class Map(Narrow):
-    def run(self, records: list[Any]) -> Pieces:
-        return ((mapped(self.f, records), None),)
-
-
-class Filter(Narrow):
-    def run(self, records: list[Any]) -> Pieces:
-        flags = mapped(self.f, records)
-        kept = list(itertools.compress(records, flags))
-        counts = np.fromiter(map(operator.truth, flags), dtype=np.uint8, count=len(flags))
-        return ((kept, counts),)
-
-
-class MapValues(Narrow):
-    def run(self, records: list[Any]) -> Pieces:
-        keys = [r[0] for r in records]
-        return ((list(zip(keys, mapped(self.f, [r[1] for r in records]), strict=True)), None),)
-
-
-class FlatMap(Narrow):
-    def run(self, records: list[Any]) -> Pieces:
-        made = mapped(self.f, records)
-        if _SIZED.issuperset(map(type, made)):
-            counts = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
-            return ((list(itertools.chain.from_iterable(made)), counts),)
-        return self._pieces(made)
-
-    def _pieces(self, made: list[Any]) -> Pieces:
-        out: list[Any] = []
-        counts = np.zeros(len(made), dtype=np.int64)
-        for i, items in enumerate(made):
-            iterator = iter(items)
-            while True:
-                before = len(out)
-                out.extend(itertools.islice(iterator, PIECE - before))
-                counts[i] += len(out) - before
-                if len(out) < PIECE:
-                    break
-                yield out, counts
-                out, counts = [], np.zeros(len(made), dtype=np.int64)
-        yield out, counts
-
-
-class FlatMapValues(FlatMap):
-    def run(self, records: list[Any]) -> Pieces:
-        keys = [r[0] for r in records]
-        made = mapped(self.f, [r[1] for r in records])
-        if _SIZED.issuperset(map(type, made)):
-            counts = np.fromiter(map(len, made), dtype=np.int64, count=len(made))
-            return (([(k, x) for k, xs in zip(keys, made, strict=True) for x in xs], counts),)
-        return self._pieces([zip(itertools.repeat(k), xs) for k, xs in zip(keys, made, strict=True)])
-
-
-class Enumerate(Narrow):
-    """zipWithIndex and zipWithUniqueId: the number after `first(split)`, by steps."""
-
-    def __init__(self, starts: list[int], step: int) -> None:
-        self.starts, self.step = starts, step
-
-    def start(self, split: int) -> None:
-        self.next = self.starts[split]
-
-    def run(self, records: list[Any]) -> Pieces:
-        first, self.next = self.next, self.next + self.step * len(records)
-        return ((list(zip(records, range(first, self.next, self.step), strict=True)), None),)
-
-
-class Sample(Narrow):
-    """The draws of PySpark's samplers, record after record, with their own generator."""
-
-    def __init__(self, sampler: Any, keyed: bool) -> None:
-        self.sampler, self.keyed = sampler, keyed
-
-    def start(self, split: int) -> None:
-        self.sampler.initRandomGenerator(split)
-
-    def run(self, records: list[Any]) -> Pieces:
-        if self.keyed:
-            drawn = [self._draw(key) for key, _ in records]
-        else:
-            drawn = [self._draw(None) for _ in records]
-        counts = np.array(drawn, dtype=np.int64)
-        return (([r for r, n in zip(records, drawn, strict=True) for _ in range(n)], counts),)
-
-    def _draw(self, key: Any) -> int:
-        s = self.sampler
-        if hasattr(s, "_lowerBound"):
-            return int(s._lowerBound <= s.getUniformSample() < s._upperBound)
-        fraction = s._fractions[key] if self.keyed else s._fraction
-        if s._withReplacement:
-            drawn: int = s.getPoissonSample(fraction)
-            return drawn
-        return int(s.getUniformSample() < fraction)
 
 
 class Barrier:
@@ -194,7 +64,7 @@ class _Sums:
         self._values: list[Any] = []
         self._held = 0
 
-    def take(self, slots: Ints, values: list[Any]) -> bool:
+    def take(self, slots: AnyInts, values: list[Any]) -> bool:
         if set(map(type, values)) != {int}:
             return False
         first = values[0]
@@ -203,7 +73,7 @@ class _Sums:
                 return False
             self._values.append(first)
         else:
-            if not (-(1 << 31) < min(values) and max(values) < 1 << 31):
+            if not (min(values) > -(1 << 31) and max(values) < 1 << 31):
                 return False
             self._values.append(np.array(values, dtype=np.float64))
         self._slots.append(slots)
@@ -267,7 +137,7 @@ class Combine(Barrier):
                 errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stopped)}
             ) from stopped
 
-    def weights(self, records: list[Any], slots: Ints) -> Ints:
+    def weights(self, records: list[Any], slots: AnyInts) -> AnyInts:
         return slots
 
     def link(self) -> Link:
@@ -391,7 +261,7 @@ class GroupMerge(Combine):
                 held.append(value)
                 n += 1
 
-    def weights(self, records: list[Any], slots: Ints) -> Ints:
+    def weights(self, records: list[Any], slots: AnyInts) -> AnyInts:
         return np.repeat(slots, np.fromiter((len(v) for _, v in records), dtype=np.int64, count=len(records)))
 
     def finish(self, value: Any) -> Any:
@@ -480,9 +350,8 @@ class Meet(Barrier):
                     yield key, list(zip(values, range(at, at + len(values)), strict=True))
                     at += len(values)
 
-        merger: ExternalGroupBy[Any, Any] = ExternalGroupBy(
-            Aggregator(lambda x: [x], _extended, _extended), self.memory
-        )
+        extend: Any = _extended
+        merger: ExternalGroupBy[Any, Any] = ExternalGroupBy(Aggregator(lambda x: [x], extend, extend), self.memory)
         merger.mergeCombiners(numbered())
         for key, pairs in merger.items():
             pairs = sorted(pairs, key=operator.itemgetter(1))  # spilling shuffles them; arrival is the order
