@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
     from whence.debug.why_not import Dropped
+    from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
 
 DEFAULT_STORE = ".whence"
@@ -31,6 +32,7 @@ class Session:
         self._store_location = str(store or DEFAULT_STORE)
         self._closed = False
         self._catalyst: Catalyst | None = None
+        self._context: LineageContext | None = None
 
     @property
     def spark(self) -> SparkSession:
@@ -96,11 +98,25 @@ class Session:
         if self._spark._sc._jsc is None:
             raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
 
+    # --- RDDs
+
+    @property
+    def context(self) -> LineageContext:
+        """The session's SparkContext, whose RDDs know their lineage."""
+        self._require_open()
+        if self._context is None:
+            from whence.rdd import LineageContext
+
+            self._context = LineageContext(self._spark.sparkContext, self._store_location)
+        return self._context
+
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
         if self._catalyst is not None:
             self._catalyst.release()
             self._catalyst = None
+        if self._context is not None and not self._closed:
+            self._context.close()
         self._closed = True
 
     def _require_open(self) -> None:
