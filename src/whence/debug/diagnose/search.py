@@ -1,0 +1,88 @@
+"""The search for the causes of one kind of failure, on codes: runs go in, plans and causes come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from whence.debug.diagnose.beliefs import Beliefs
+from whence.debug.diagnose.causes import Box
+from whence.debug.diagnose.planner import Plan, Planner
+from whence.debug.diagnose.space import Codes, Space
+from whence.debug.diagnose.unseen import Unseen
+
+_REPORT = 0.4  # report a cause that this share of the hypotheses holds
+_CONFIRM = 0.97
+
+
+@dataclass(frozen=True)
+class Found:
+    box: Box
+    share: float
+    certainty: float  # that every condition is exactly right, the other causes being right
+    confirmed: bool
+
+
+class Search:
+    def __init__(
+        self,
+        space: Space,
+        rng: np.random.Generator,
+        *,
+        noise: float = 0.0,
+        valid: Callable[[Codes], bool] | None = None,
+        cost: Callable[[Codes], float] | None = None,
+        chains: int = 48,
+    ) -> None:
+        self.space = space
+        self.beliefs = Beliefs(space, rng, noise=noise, chains=chains)
+        self.unseen = Unseen(self.beliefs.shapes, rng)
+        self.planner = Planner(self.beliefs, self.unseen, rng, valid=valid, cost=cost, repeats=noise > 0)
+        self._untouched = 0
+
+    def tell(self, codes: Codes, failed: bool) -> None:
+        beliefs = self.beliefs
+        beliefs.add(codes, failed)
+        self.planner.done.add(codes)
+        if not failed:
+            self.unseen.refute(np.array(codes))
+        self._untouched += 1
+
+    def think(self) -> None:
+        """Bring the hypotheses up to date with the runs told since the last time."""
+        if not self._untouched:
+            return
+        self._untouched = 0
+        beliefs = self.beliefs
+        if not beliefs.failed[: beliefs.runs].any():
+            return
+        last = beliefs.runs - 1
+        surprised = ((beliefs.cover[:, last] > 0) != beliefs.failed[last]).mean()
+        beliefs.sweep(2 if surprised > 0.05 else 1)
+        beliefs.refresh()
+
+    def plan(self, pending: Iterable[Codes] = ()) -> Plan | None:
+        self.think()
+        return self.planner.choose(pending)
+
+    def found(self, rounds: int = 12) -> list[Found]:
+        """The causes of the best hypothesis that enough others share, after some more thought."""
+        beliefs = self.beliefs
+        if not beliefs.failed[: beliefs.runs].any():
+            return []
+        for _ in range(rounds):
+            beliefs.sweep()
+            beliefs.refresh()
+        shares = beliefs.shares()
+        b = beliefs.best()
+        causes = []
+        for k in np.flatnonzero(beliefs.on[b]):
+            box = beliefs.box(b, int(k))
+            local = beliefs.local(b, int(k))
+            certainty = float(np.prod([mass[s] for mass, s in zip(local, beliefs.shape[b, k], strict=True)]))
+            share = shares.get(box, 0.0)
+            if share >= _REPORT:
+                causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.9))
+        return causes
