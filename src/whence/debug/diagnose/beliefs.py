@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whence.debug.diagnose.causes import Box, box_from_masks
+from whence.debug.diagnose.lattice import explain
 from whence.debug.diagnose.shapes import Shapes, shapes_of
 from whence.debug.diagnose.space import Space
 
@@ -85,15 +86,15 @@ class Beliefs:
 
     # Moves
 
-    def sweep(self, rounds: int = 1) -> None:
-        for _ in range(rounds):
-            self._births()
-            for k in range(self.slots):
-                rows = np.flatnonzero(self.on[:, k])
-                if len(rows):
-                    for p in self.rng.permutation(self.n):
-                        self._redraw(k, int(p), rows)
-            self._deaths()
+    def sweep(self, share: float = 1.0) -> None:
+        """Redraw every parameter of every term once, or a random share of them."""
+        self._births()
+        for k in range(self.slots):
+            rows = np.flatnonzero(self.on[:, k])
+            if len(rows):
+                for p in self.rng.permutation(self.n)[: max(1, round(self.n * share))]:
+                    self._redraw(k, int(p), rows)
+        self._deaths()
 
     def _redraw(self, k: int, p: int, rows: Ints) -> None:
         shapes, runs = self.shapes[p], self.runs
@@ -198,6 +199,20 @@ class Beliefs:
         if worst:
             self._recount(np.array(worst))
 
+    def propose(self) -> None:
+        """Set the exact search's answer against the population: it takes the place of the worst hypothesis."""
+        runs = [tuple(int(c) for c in row) for row in self.x[: self.runs]]
+        failing = [r for r, f in zip(runs, self.failed, strict=False) if f]
+        passed = list(dict.fromkeys(r for r, f in zip(runs, self.failed, strict=False) if not f))
+        if self.noise > 1e-3 or not failing:
+            return
+        terms = explain(self.shapes, failing, passed, _TERM_COST)
+        if 0 < len(terms) <= self.slots:
+            b = int(self.log_posterior().argmin())
+            self.on[b] = False
+            for k, term in enumerate(terms):
+                self._put(b, k, term.shape)
+
     # Questions
 
     def predict(self, candidates: Ints) -> npt.NDArray[np.bool_]:
@@ -236,6 +251,29 @@ class Beliefs:
 
     def best(self) -> int:
         return int(self.log_posterior().argmax())
+
+    def observable(self, b: int, k: int) -> list[npt.NDArray[np.bool_]]:
+        """For each parameter, the values at which this term can be seen: elsewhere another term fails the run anyway."""
+        mine = [self.shapes[p].members[s] for p, s in enumerate(self.shape[b, k])]
+        seen = [np.ones(size, dtype=bool) for size in self.space.sizes]
+        for j in np.flatnonzero(self.on[b]):
+            if j == k:
+                continue
+            other = [self.shapes[p].members[s] for p, s in enumerate(self.shape[b, j])]
+            short = [p for p in range(self.n) if (mine[p] & ~other[p]).any()]  # where the other term is narrower
+            if len(short) <= 1:
+                for p in short or range(self.n):
+                    seen[p] &= ~other[p]
+        return seen
+
+    def certainty(self, b: int, k: int) -> float:
+        """The chance that every condition of the term is exactly right, as far as runs can show it."""
+        total = 1.0
+        for p, (mass, seen) in enumerate(zip(self.local(b, k), self.observable(b, k), strict=True)):
+            members = self.shapes[p].members
+            alike = (members[:, seen] == members[self.shape[b, k, p], seen]).all(axis=1)
+            total *= float(mass[alike].sum())
+        return total
 
     def local(self, b: int, k: int) -> list[npt.NDArray[np.float32]]:
         """For one term, the probability of every shape of every parameter, all else in the hypothesis being right."""

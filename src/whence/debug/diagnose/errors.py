@@ -26,7 +26,11 @@ class NothingToCompare(DiagnoseError):
 
 
 class AlwaysFails(DiagnoseError):
-    """Every run failed, wherever in the space it was tried."""
+    """Every run failed, wherever in the space it was tried. `diagnosis` keeps them."""
+
+    def __init__(self, message: str, diagnosis: object) -> None:
+        super().__init__(message)
+        self.diagnosis = diagnosis
 
 
 class Interrupted(DiagnoseError, KeyboardInterrupt):

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from whence.debug.diagnose.beliefs import Beliefs, Floats, Ints
 from whence.debug.diagnose.causes import Box
+from whence.debug.diagnose.shapes import stacked
 from whence.debug.diagnose.space import Codes
 from whence.debug.diagnose.unseen import Unseen
 
@@ -46,12 +47,13 @@ class Planner:
         valid: Callable[[Codes], bool] | None = None,
         cost: Callable[[Codes], float] | None = None,
         repeats: bool = False,
-        candidates: int = 96,
+        candidates: int = 256,
     ) -> None:
         self.beliefs, self.unseen, self.rng = beliefs, unseen, rng
         self.valid, self.cost, self.repeats, self.count = valid, cost, repeats, candidates
         self.sizes: Ints = np.array(beliefs.space.sizes, dtype=np.int64)
         self.done: set[Codes] = set()
+        self._members = stacked(beliefs.shapes)
 
     def _bits(self, chance: npt.ArrayLike) -> Floats:
         """Information of an outcome that fails with this chance, less what the noise alone would give."""
@@ -119,20 +121,23 @@ class Planner:
         # The second half stands in or just outside of a term of some hypothesis.
         terms = np.argwhere(beliefs.on)
         if len(terms):
-            for i, t in zip(range(half, count), rng.integers(len(terms), size=count - half), strict=True):
-                b, k = terms[t]
-                used = np.flatnonzero(beliefs.shape[b, k])
-                if not len(used):
-                    continue
-                breaks = rng.choice(used) if rng.random() < 0.6 else -1
-                row = other[i] if rng.random() < 0.7 else base[i]
-                for p in used:
-                    inside = beliefs.shapes[p].members[beliefs.shape[b, k, p]]
-                    allowed = np.flatnonzero(inside != (p == breaks))
-                    if len(allowed) and inside[row[p]] == (p == breaks):
-                        row[p] = allowed[rng.integers(len(allowed))]
-                made[i] = row
+            b, k = terms[rng.integers(len(terms), size=count - half)].T
+            made[half:] = np.where(rng.random((count - half, 1)) < 0.7, other[half:], base[half:])
+            self._move(made[half:], beliefs.shape[b, k], rng.random(count - half) < 0.6)
         return made
+
+    def _move(self, rows: Ints, shape: npt.NDArray[np.int32], outside: npt.NDArray[np.bool_]) -> None:
+        """Change each row, in place and as little as can be, to stand in its term, or outside by one condition."""
+        rng, (members, offset) = self.rng, self._members
+        ids = offset + shape
+        used = shape > 0
+        broken = (rng.random(shape.shape) * used).argmax(axis=1)
+        wanted = np.ones(shape.shape, dtype=bool)
+        wanted[np.arange(len(rows)), broken] = ~outside
+        change = used & (members[ids, rows] != wanted)
+        i, p = np.nonzero(change)
+        allowed = (members[ids[i, p]] == wanted[i, p][:, None]) & (np.arange(members.shape[1]) < self.sizes[p][:, None])
+        rows[i, p] = (rng.random(allowed.shape) * allowed).argmax(axis=1)
 
     # Confirm
 
@@ -144,7 +149,7 @@ class Planner:
             box = beliefs.box(b, int(k))
             inside = [mass @ beliefs.shapes[p].members for p, mass in enumerate(beliefs.local(b, int(k)))]
             rest = [int(j) for j in np.flatnonzero(beliefs.on[b]) if j != k]
-            for codes, chance in self._around(inside):
+            for codes, chance in self._around(inside, beliefs.observable(b, int(k))):
                 if not any(self._holds(b, j, codes) for j in rest):
                     plans.append(Plan(codes, "confirm", box, float(self._bits(chance))))
         return plans
@@ -153,7 +158,9 @@ class Planner:
         beliefs = self.beliefs
         return all(beliefs.shapes[p].members[beliefs.shape[b, k, p], c] for p, c in enumerate(codes))
 
-    def _around(self, inside: list[npt.NDArray[np.float32]]) -> list[tuple[Codes, float]]:
+    def _around(
+        self, inside: list[npt.NDArray[np.float32]], seen: list[npt.NDArray[np.bool_]]
+    ) -> list[tuple[Codes, float]]:
         """Configurations with their chance to fail: many suspicious values at once, and one doubtful value at a time."""
         rng = self.rng
         found: list[tuple[Codes, float]] = []
@@ -163,15 +170,16 @@ class Planner:
             for p in rng.permutation(len(inside)):
                 likely = inside[p]
                 jitter = likely + rng.random(len(likely)) * 1e-4
-                fits = np.flatnonzero(likely * chance >= 0.5)
-                codes[p] = fits[jitter[fits].argmin()] if len(fits) else likely.argmax()
+                fits = np.flatnonzero((likely * chance >= 0.5) & seen[p])
+                codes[p] = fits[jitter[fits].argmin()] if len(fits) else (likely * (0.1 + seen[p])).argmax()
                 chance *= float(likely[codes[p]])
             found.append((tuple(int(c) for c in codes), chance))
-        sure = [np.flatnonzero(likely >= likely.max() - 0.01) for likely in inside]
+        clear = [likely * (0.1 + see) for likely, see in zip(inside, seen, strict=True)]
+        sure = [np.flatnonzero(likely >= likely.max() - 0.01) for likely in clear]
         for p, likely in enumerate(inside):
-            doubtful = np.abs(likely - 0.5)
+            doubtful = np.abs(likely - 0.5) + ~seen[p]
             v = int((doubtful + rng.random(len(doubtful)) * 1e-3).argmin())
-            if likely[v] > 0.999 or likely[v] < 0.001:
+            if likely[v] > 0.999 or likely[v] < 0.001 or not seen[p][v]:
                 continue
             codes = np.array([int(rng.choice(s)) for s in sure])
             codes[p] = v
@@ -189,7 +197,7 @@ class Planner:
             made = np.array([self._escape(m) for m in made[:8]])
             free = np.arange(len(made))
         share = self.unseen.share(made[free])
-        bits = self._bits(_FURTHER_CAUSE * share)
+        bits = self._bits(self.unseen.chance(_FURTHER_CAUSE) * share)
         order = np.argsort(-bits)[:6]
         return [Plan(tuple(int(c) for c in made[free[i]]), "explore", None, float(bits[i])) for i in order]
 

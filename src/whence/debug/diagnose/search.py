@@ -14,7 +14,7 @@ from whence.debug.diagnose.space import Codes, Space
 from whence.debug.diagnose.unseen import Unseen
 
 _REPORT = 0.4  # report a cause that this share of the hypotheses holds
-_CONFIRM = 0.97
+_CONFIRM = 0.99
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,25 @@ class Search:
             return
         last = beliefs.runs - 1
         surprised = ((beliefs.cover[:, last] > 0) != beliefs.failed[last]).mean()
-        beliefs.sweep(2 if surprised > 0.05 else 1)
-        beliefs.refresh()
+        if surprised > 0.05:
+            beliefs.sweep()
+            beliefs.sweep()
+            beliefs.refresh()
+        else:
+            beliefs.sweep(0.3)
+            if beliefs.runs % 4 == 0:
+                beliefs.refresh()
 
-    def plan(self, pending: Iterable[Codes] = ()) -> Plan | None:
+    def plan(self, pending: Iterable[Codes] = (), *, explore: bool = True) -> Plan | None:
         self.think()
-        return self.planner.choose(pending)
+        return self.planner.choose(pending, explore=explore)
 
-    def found(self, rounds: int = 12) -> list[Found]:
-        """The causes of the best hypothesis that enough others share, after some more thought."""
+    def found(self, rounds: int = 12, *, everything: bool = False) -> list[Found]:
+        """The causes of the best hypothesis that enough others share (or all of them), after some more thought."""
         beliefs = self.beliefs
         if not beliefs.failed[: beliefs.runs].any():
             return []
+        beliefs.propose()
         for _ in range(rounds):
             beliefs.sweep()
             beliefs.refresh()
@@ -80,9 +87,8 @@ class Search:
         causes = []
         for k in np.flatnonzero(beliefs.on[b]):
             box = beliefs.box(b, int(k))
-            local = beliefs.local(b, int(k))
-            certainty = float(np.prod([mass[s] for mass, s in zip(local, beliefs.shape[b, k], strict=True)]))
+            certainty = beliefs.certainty(b, int(k))
             share = shares.get(box, 0.0)
-            if share >= _REPORT:
-                causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.9))
+            if everything or share >= _REPORT:
+                causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.75))
         return causes

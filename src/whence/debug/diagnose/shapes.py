@@ -79,3 +79,12 @@ def shapes_of(parameter: Parameter, relevant: float) -> Shapes:
         single=single,
         plain=plain,
     )
+
+
+def stacked(shapes: list[Shapes]) -> tuple[Mask, npt.NDArray[np.int64]]:
+    """All shapes of all parameters in one table, padded to the widest, and where each parameter's begin."""
+    offset = np.cumsum([0] + [len(s.members) for s in shapes])
+    table = np.zeros((offset[-1], max(s.members.shape[1] for s in shapes)), dtype=bool)
+    for s, at in zip(shapes, offset[:-1], strict=True):
+        table[at : at + len(s.members), : s.members.shape[1]] = s.members
+    return table, offset[:-1]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whence.debug.diagnose.beliefs import Ints
-from whence.debug.diagnose.shapes import Shapes
+from whence.debug.diagnose.shapes import Shapes, stacked
 
 _SIZES = (0.35, 0.4, 0.25)  # how many conditions a plausible cause has: 1, 2, 3
 
@@ -19,18 +19,16 @@ class Unseen:
     def __init__(self, shapes: list[Shapes], rng: np.random.Generator, terms: int = 1000) -> None:
         self.shapes, self.rng, self.terms = shapes, rng, terms
         self.n = len(shapes)
-        widest = max(s.members.shape[1] for s in shapes)
-        self._offset = np.cumsum([0] + [len(s.members) for s in shapes])[:-1]
-        self._members = np.zeros((sum(len(s.members) for s in shapes), widest), dtype=bool)
+        self._members, self._offset = stacked(shapes)
         self._draw: list[npt.NDArray[np.float64]] = []
-        for s, at in zip(shapes, self._offset, strict=True):
-            self._members[at : at + len(s.members), : s.members.shape[1]] = s.members
+        for s in shapes:
             chance = np.exp(s.log_prior.astype(float))
             chance[0] = 0.0
             self._draw.append(np.cumsum(chance / chance.sum()) if chance.sum() else np.ones(1))
         self._usable = np.array([p for p, s in enumerate(shapes) if len(s.members) > 1], dtype=np.int64)
         self.params, self.ids = self._sample(terms)
         self.passed: list[Ints] = []
+        self.surviving = 1.0  # share of the first, unrefuted weight that no succeeding run has refuted
 
     def _sample(self, count: int) -> tuple[Ints, Ints]:
         width = min(3, len(self._usable))
@@ -59,6 +57,7 @@ class Unseen:
         """Replace what this succeeding run refutes by fresh terms that none of them refutes."""
         self.passed.append(passed)
         dead = np.flatnonzero(self._inside(self.params, self.ids, passed[None])[:, 0])
+        self.surviving *= 1 - len(dead) / len(self.ids)
         for _ in range(3):
             if not len(dead):
                 return
@@ -79,6 +78,10 @@ class Unseen:
                 if len(allowed) and len(allowed) < sizes[p]:
                     made[i, p] = self.rng.choice(allowed)
         return made
+
+    def chance(self, before: float) -> float:
+        """How likely a further cause still is, when it was `before` at the start."""
+        return before * self.surviving / (1 - before + before * self.surviving)
 
     def share(self, configs: Ints) -> npt.NDArray[np.float64]:
         return np.asarray(self._inside(self.params, self.ids, configs).mean(axis=0), dtype=np.float64)

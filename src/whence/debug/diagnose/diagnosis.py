@@ -1,0 +1,304 @@
+"""A diagnosis under way: it says which configurations to run (ask), takes the outcomes (tell) and names the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.debug.diagnose.causes import Box, Cause, Condition, Evidence, conditions_of
+from whence.debug.diagnose.errors import AlwaysFails, BadSpace, DiagnoseError, NothingToCompare
+from whence.debug.diagnose.planner import Plan
+from whence.debug.diagnose.runs import FAILED, Run, as_run, check_agreement, group_kinds, kind_of
+from whence.debug.diagnose.search import Found, Search
+from whence.debug.diagnose.space import Codes, Config, Space
+from whence.debug.diagnose.store import RunStore
+
+if TYPE_CHECKING:
+    from whence.debug.diagnose.report import Report
+
+DEFAULT_BUDGET = 1000
+_FLAKY = 0.05
+_QUIET = 0.01  # bits: exploring stops below this once every cause is confirmed
+_WIDEST = {True: 64, False: 300}  # values per ordinal or categorical parameter that the search can weigh one by one
+
+
+class Diagnosis:
+    """Ask and tell::
+
+        d = whence.Diagnosis(space, history)
+        while configs := d.ask():
+            for config in configs:
+                d.tell(config, run_it_somewhere(config))
+        d.causes
+    """
+
+    def __init__(
+        self,
+        space: Space | Mapping[str, Iterable[Any]] | Iterable[tuple[str, Iterable[Any]]],
+        history: Iterable[object] | None = None,
+        *,
+        budget: int | None = None,
+        valid: Callable[[Config], bool] | None = None,
+        flaky: bool | float = False,
+        seed: int | None = None,
+        cost: Callable[[Config], float] | None = None,
+        goal: str = "all",
+        store: str | Path | None = None,
+    ) -> None:
+        if goal not in ("one", "all"):
+            raise DiagnoseError(f"goal must be 'one' (stop at the first confirmed cause) or 'all', not {goal!r}.")
+        if budget is not None and budget < 0:
+            raise DiagnoseError(f"The budget is a number of runs; {budget} is less than none.")
+        self.space = Space.of(space)
+        for p in self.space.parameters:
+            if len(p.values) > _WIDEST[p.ordinal]:
+                raise BadSpace(
+                    f"The parameter {p.name!r} has {len(p.values)} values; the search weighs up to {_WIDEST[p.ordinal]} "
+                    "of them one by one. Give fewer (for numbers a grid is enough: thresholds are found between its "
+                    "values), then diagnose again with a finer grid around the threshold."
+                )
+        self.budget, self.goal = budget, goal
+        self.noise = float(flaky) if not isinstance(flaky, bool) else _FLAKY * flaky
+        self.valid, self.cost = valid, cost
+        self._rng = np.random.default_rng(seed)
+        self._runs: list[Run] = []
+        self._codes: list[Codes] = []
+        self._searches: dict[str, Search] = {}
+        self._coarseness = 0
+        self._pending: dict[Codes, Plan] = {}
+        self._progress: list[tuple[int, float]] = []
+        self._causes: tuple[int, tuple[Cause, ...]] | None = None
+        self._over = False
+        self.cancelled = 0
+        self.executions = 0
+        taken = [as_run(item) for item in history or ()]
+        coded = [(self.space.encode(run.config), run) for run in taken]
+        if not self.noise:
+            check_agreement(coded, self.space)
+        for codes, run in coded:
+            self._take(codes, run)
+        self._store = RunStore(store, self.space) if store is not None else None
+        if self._store is not None:
+            for codes, run in self._store.runs():
+                self._take(codes, run)
+                self.executions += 1
+        if budget == 0:
+            self._need_both()
+
+    # The runs so far
+
+    @property
+    def history(self) -> tuple[tuple[Config, bool], ...]:
+        """Every run, given and made, as pairs (configuration, succeeded)."""
+        return tuple((dict(run.config), run.succeeded) for run in self._runs)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(self._runs)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of failure seen, told apart by their errors."""
+        return tuple(self._searches)
+
+    @property
+    def observation_only(self) -> bool:
+        """True when no run was made: the causes explain the history but nothing was put to the test."""
+        return self.executions == 0
+
+    @property
+    def progress(self) -> tuple[tuple[int, float], ...]:
+        """(number of runs, expected bits of the next one): how the search went."""
+        return tuple(self._progress)
+
+    def _take(self, codes: Codes, run: Run) -> None:
+        self._runs.append(run)
+        self._codes.append(codes)
+        coarseness = group_kinds(r.error for r in self._runs if not r.succeeded)
+        kinds = {kind_of(r.error, coarseness) for r in self._runs if not r.succeeded}
+        if coarseness != self._coarseness or not kinds <= set(self._searches):
+            self._regroup(coarseness, kinds)
+            return
+        for kind, search in self._searches.items():
+            search.tell(codes, not run.succeeded and kind_of(run.error, coarseness) == kind)
+
+    def _regroup(self, coarseness: int, kinds: set[str]) -> None:
+        """A kind of failure came up that was not known: each kind has a search of its own, over all runs."""
+        if coarseness != self._coarseness:
+            self._searches.clear()
+        self._coarseness = coarseness
+        for kind in sorted(kinds - set(self._searches)):
+            search = self._search()
+            self._searches[kind] = search
+            for codes, run in zip(self._codes, self._runs, strict=True):
+                search.tell(codes, not run.succeeded and kind_of(run.error, coarseness) == kind)
+        for kind in set(self._searches) - kinds:
+            del self._searches[kind]
+        missing = [s for s in self._searches.values() if s.beliefs.runs < len(self._runs)]
+        for search in missing:
+            for codes in self._codes[search.beliefs.runs :]:
+                search.tell(codes, False)
+
+    def _search(self) -> Search:
+        def allowed(codes: Codes) -> bool:
+            return self.valid is None or bool(self.valid(self.space.decode(codes)))
+
+        def price(codes: Codes) -> float:
+            return float(self.cost(self.space.decode(codes))) if self.cost is not None else 1.0
+
+        return Search(
+            self.space,
+            np.random.default_rng(int(self._rng.integers(2**32))),
+            noise=self.noise,
+            valid=allowed if self.valid is not None else None,
+            cost=price if self.cost is not None else None,
+        )
+
+    def _need_both(self) -> None:
+        for wanted, word, other in ((False, "failing", "fails"), (True, "succeeding", "succeeds")):
+            if not any(r.succeeded == wanted for r in self._runs):
+                raise NothingToCompare(
+                    f"The history has no {word} run and the budget is 0, so there is nothing to compare. Add a run that "
+                    f"{other} to the history, or give a budget of runs to look for one."
+                )
+
+    # Ask and tell
+
+    @property
+    def left(self) -> int:
+        """Runs that the budget still allows."""
+        return max(0, (DEFAULT_BUDGET if self.budget is None else self.budget) - self.executions - len(self._pending))
+
+    def ask(self, count: int = 1) -> list[Config]:
+        """Up to `count` configurations to run next; none when the budget is spent or nothing is left to learn."""
+        asked = []
+        for _ in range(count):
+            plan = self.plan()
+            if plan is None:
+                break
+            asked.append(self.space.decode(plan.codes))
+        return asked
+
+    def plan(self) -> Plan | None:
+        if self._over or self.left == 0:
+            return None
+        if not self._searches:
+            self._searches[FAILED] = self._search()
+            for codes, run in zip(self._codes, self._runs, strict=True):
+                self._searches[FAILED].tell(codes, not run.succeeded)
+        plans = [p for s in self._searches.values() if (p := s.plan(self._pending, explore=self._explores())) is not None]
+        plan = max(plans, key=lambda p: p.bits, default=None)
+        if plan is None or self._is_done(plan):
+            self._over = not self._pending
+            return None
+        self._progress.append((len(self._runs), plan.bits))
+        self._pending[plan.codes] = plan
+        return plan
+
+    def _explores(self) -> bool:
+        return self.goal == "all" or not any(not r.succeeded for r in self._runs)
+
+    def _is_done(self, plan: Plan) -> bool:
+        if self.goal == "one":
+            return self.executions > 0 and self.executions % 4 == 0 and any(f.confirmed for f in self._found(4))
+        if self.budget is None and plan.bits < _QUIET and any(not r.succeeded for r in self._runs):
+            return all(f.confirmed for f in self._found(4))
+        return False
+
+    def tell(self, config: Mapping[str, Any], ok: bool, *, error: str | None = None, seconds: float | None = None) -> None:
+        """Take the outcome of a run, asked for or not."""
+        codes = self.space.encode(config)
+        plan = self._pending.pop(codes, None)
+        run = Run(self.space.decode(codes), bool(ok), error, seconds, "run" if plan else "told", plan.purpose if plan else "")
+        if not self.noise:
+            check_agreement([*((c, r) for c, r in zip(self._codes, self._runs, strict=True) if c == codes), (codes, run)], self.space)
+        self.executions += 1
+        if self._store is not None:
+            self._store.add(codes, run)
+        self._take(codes, run)
+
+    def drop(self, config: Mapping[str, Any]) -> None:
+        """Forget that this run was asked for: it will not be made."""
+        if self._pending.pop(self.space.encode(config), None) is not None:
+            self.cancelled += 1
+
+    def obsolete(self) -> list[Config]:
+        """Runs asked for and not yet told whose cause has been refuted in the meantime."""
+        beliefs = [s.beliefs for s in self._searches.values()]
+        live = {box for b in beliefs for box in b.boxes(b.best())}
+        return [self.space.decode(c) for c, p in self._pending.items() if p.about is not None and p.about not in live]
+
+    # Answers
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        if self._causes is None or self._causes[0] != len(self._runs):
+            self._causes = (len(self._runs), tuple(self._name(f, kind) for kind, f in self._answers()))
+        return self._causes[1]
+
+    def _found(self, rounds: int = 12) -> list[Found]:
+        return [f for s in self._searches.values() for f in s.found(rounds)]
+
+    def _answers(self) -> Iterator[tuple[str, Found]]:
+        if not any(r.succeeded for r in self._runs) or all(r.succeeded for r in self._runs):
+            return
+        found = [
+            (kind, f)
+            for kind, s in self._searches.items()
+            for f in s.found(40 if self.observation_only else 12, everything=self.observation_only)
+        ]
+        if self.goal == "one" and any(f.confirmed for _, f in found):
+            found = [(kind, f) for kind, f in found if f.confirmed]
+        yield from sorted(found, key=lambda kf: (not kf[1].confirmed, -kf[1].share, len(kf[1].box)))
+
+    def _name(self, found: Found, kind: str) -> Cause:
+        conditions = conditions_of(found.box, self.space)
+        evidence = self._evidence(found.box, conditions, kind)
+        tested = not self.observation_only and all(run is not None for _, run in evidence.near_misses)
+        return Cause(
+            conditions,
+            "confirmed" if found.confirmed and tested and evidence.failed > 0 else "consistent",
+            round(found.share * (found.certainty if not self.noise else 1.0), 4),
+            kind if kind != FAILED else None,
+            evidence,
+        )
+
+    def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str) -> Evidence:
+        bad = [not r.succeeded and kind_of(r.error, self._coarseness) == kind for r in self._runs]
+        inside = [all(codes[p] in values for p, values in box) for codes in self._codes]
+        near: list[tuple[Condition, int | None]] = []
+        for condition in conditions:
+            others = [c for c in conditions if c.parameter != condition.parameter]
+            refuting = [
+                i
+                for i, run in enumerate(self._runs)
+                if not bad[i] and not condition.holds(run.config) and all(c.holds(run.config) for c in others)
+            ]
+            near.append((condition, refuting[0] if refuting else None))
+        failed = [i for i, hit in enumerate(inside) if hit and bad[i]]
+        free = [p for p in range(len(self.space.sizes)) if p not in dict(box)]
+        tried = sum(len({self._codes[i][p] for i in failed}) for p in free)
+        return Evidence(
+            failed=len(failed),
+            succeeded=sum(hit and not bad[i] for i, hit in enumerate(inside)),
+            near_misses=tuple(near),
+            values_tried=tried / max(1, sum(self.space.sizes[p] for p in free)),
+        )
+
+    def check(self) -> None:
+        """Raise when the runs cannot answer: every one of them failed."""
+        if self._runs and not any(r.succeeded for r in self._runs):
+            raise AlwaysFails(
+                f"All {len(self._runs)} runs failed, wherever in the space they were tried, so no setting can be told from "
+                "another. Check the pipeline itself (does any configuration work?) and evaluate, or widen the space. "
+                "The runs are in the error's .diagnosis.history.",
+                self,
+            )
+
+    def report(self) -> Report:
+        from whence.debug.diagnose.report import Report
+
+        return Report.of(self)
