@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.model import (
     ConnectUnsupported,
@@ -27,6 +27,18 @@ from whence.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from whence.debug.diagnose import Cause, Diagnosis, diagnose
+
+_LAZY = {"Cause": "diagnose", "Diagnosis": "diagnose", "diagnose": "diagnose"}  # numpy is needed for these only
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.debug.{_LAZY[name]}"), name)
+
 
 def attach(spark: SparkSession, store: str | Path | None = None) -> Session:
     """Attach whence to a Spark session. `store` is a directory or a database URL; by default `./.whence`."""
@@ -34,7 +46,9 @@ def attach(spark: SparkSession, store: str | Path | None = None) -> Session:
 
 
 __all__ = [
+    "Cause",
     "ConnectUnsupported",
+    "Diagnosis",
     "ForeignDataFrame",
     "NonDeterministic",
     "Session",
@@ -46,4 +60,5 @@ __all__ = [
     "WhenceError",
     "__version__",
     "attach",
+    "diagnose",
 ]

@@ -22,6 +22,7 @@ from whence.debug.diagnose.unseen import Unseen
 
 _FURTHER_CAUSE = 0.5  # how likely it is, before looking, that there is a cause more than those seen
 _ENOUGH = 1e-4  # bits
+_SMALL = 512  # configurations; a space that small is looked at whole
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,9 @@ class Planner:
         self.sizes: Ints = np.array(beliefs.space.sizes, dtype=np.int64)
         self.done: set[Codes] = set()
         self._members = stacked(beliefs.shapes)
+        self._all: Ints | None = None
+        if np.prod(self.sizes.astype(float)) <= _SMALL:
+            self._all = np.indices(tuple(self.sizes)).reshape(len(self.sizes), -1).T.astype(np.int64)
 
     def _bits(self, chance: npt.ArrayLike) -> Floats:
         """Information of an outcome that fails with this chance, less what the noise alone would give."""
@@ -75,9 +79,22 @@ class Planner:
             plans.sort(key=lambda plan: -plan.bits)
         for plan in plans:
             if plan.bits < _ENOUGH:
-                return None
-            if plan.codes not in busy and (self.valid is None or self.valid(plan.codes)):
+                break
+            if plan.codes not in busy and self._allowed(plan.codes):
                 return plan
+        outcomes = set(self.beliefs.failed[: self.beliefs.runs].tolist())
+        return self._anywhere(busy) if len(outcomes) < 2 else None
+
+    def _allowed(self, codes: Codes) -> bool:
+        return self.valid is None or self.valid(codes)
+
+    def _anywhere(self, busy: set[Codes]) -> Plan | None:
+        """Any run not yet made: nothing can be told before a failing and a succeeding one are known."""
+        rows = self._all if self._all is not None else (self.rng.random((2000, len(self.sizes))) * self.sizes).astype(np.int64)
+        for row in self.rng.permutation(rows):
+            codes = tuple(int(c) for c in row)
+            if codes not in busy and self._allowed(codes):
+                return Plan(codes, "explore", None, 1.0)
         return None
 
     # Split
@@ -108,6 +125,8 @@ class Planner:
         passed = runs[~beliefs.failed[: beliefs.runs]]
         if not len(failed):
             return None
+        if self._all is not None:
+            return self._all
         count, n = self.count, beliefs.n
         half = count // 2
         anywhere = (rng.random((count, n)) * self.sizes).astype(np.int64)
