@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.model import (
     ConnectUnsupported,
@@ -28,21 +28,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from whence.debug.diagnose import Cause, Diagnosis, diagnose
-
-_LAZY = {"Cause": "diagnose", "Diagnosis": "diagnose", "diagnose": "diagnose"}  # numpy is needed for these only
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'whence' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"whence.debug.{_LAZY[name]}"), name)
+    from whence.debug.trace import Trace
 
 
 def attach(spark: SparkSession, store: str | Path | None = None) -> Session:
     """Attach whence to a Spark session. `store` is a directory or a database URL; by default `./.whence`."""
     return Session(spark, store)
+
+
+_LAZY = {"Cause": "diagnose", "Diagnosis": "diagnose", "Trace": "trace", "diagnose": "diagnose"}
+
+
+def __getattr__(name: str) -> object:
+    """Names whose modules import pyspark or numpy are brought in when first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.debug.{_LAZY[name]}"), name)
 
 
 __all__ = [
@@ -56,6 +59,7 @@ __all__ = [
     "SourceChanged",
     "StoreError",
     "StoreTooNew",
+    "Trace",
     "UnsupportedOperator",
     "WhenceError",
     "__version__",
