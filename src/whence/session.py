@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
+    from whence.debug.explain import Explanation
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
     from whence.sql import Catalyst, SqlLineage
@@ -53,6 +54,13 @@ class Session:
         from whence.debug.forward import verify_rows
 
         return verify_rows(self._lineage(df), rows)
+
+    def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
+        """Which conditions on columns set the bad rows apart from the good ones."""
+        from whence.debug.explain import explain
+
+        self._require_open()
+        return explain(bad, good, **options)
 
     def _lineage(self, df: DataFrame) -> SqlLineage:
         from whence.sql import Catalyst, SqlLineage

@@ -266,10 +266,10 @@ class Beliefs:
                     seen[p] &= ~other[p]
         return seen
 
-    def certainty(self, b: int, k: int) -> float:
+    def certainty(self, b: int, k: int, visible: Sequence[npt.NDArray[np.bool_]]) -> float:
         """The chance that every condition of the term is exactly right, as far as runs can show it."""
         total = 1.0
-        for p, (mass, seen) in enumerate(zip(self.local(b, k), self.observable(b, k), strict=True)):
+        for p, (mass, seen) in enumerate(zip(self.local(b, k), visible, strict=True)):
             members = self.shapes[p].members
             alike = (members[:, seen] == members[self.shape[b, k, p], seen]).all(axis=1)
             total *= float(mass[alike].sum())

@@ -227,9 +227,14 @@ class Diagnosis:
 
     def obsolete(self) -> list[Config]:
         """Runs asked for and not yet told whose cause has been refuted in the meantime."""
-        beliefs = [s.beliefs for s in self._searches.values()]
-        live = {box for b in beliefs for box in b.boxes(b.best())}
-        return [self.space.decode(c) for c, p in self._pending.items() if p.about is not None and p.about not in live]
+        if self.noise:
+            return []  # one success refutes nothing
+        good = [codes for codes, run in zip(self._codes, self._runs, strict=True) if run.succeeded]
+        return [
+            self.space.decode(asked)
+            for asked, plan in self._pending.items()
+            if plan.about is not None and any(all(c[p] in values for p, values in plan.about) for c in good)
+        ]
 
     # Answers
 

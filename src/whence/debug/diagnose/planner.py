@@ -55,6 +55,7 @@ class Planner:
         self.sizes: Ints = np.array(beliefs.space.sizes, dtype=np.int64)
         self.done: set[Codes] = set()
         self._members = stacked(beliefs.shapes)
+        self._reachable: dict[tuple[Box, int, int], bool] = {}
         self._all: Ints | None = None
         if np.prod(self.sizes.astype(float)) <= _SMALL:
             self._all = np.indices(tuple(self.sizes)).reshape(len(self.sizes), -1).T.astype(np.int64)
@@ -69,6 +70,14 @@ class Planner:
         """The best next run, or None when nothing is left that could tell anything."""
         waiting = list(pending)
         busy = set(waiting) if self.repeats else self.done | set(waiting)
+        for _ in range(3):  # candidates are drawn at random: others may be valid and new where these were not
+            plan = self._best(waiting, busy, explore)
+            if plan is not None:
+                return plan
+        outcomes = set(self.beliefs.failed[: self.beliefs.runs].tolist())
+        return self._anywhere(busy) if len(outcomes) < 2 else None
+
+    def _best(self, waiting: list[Codes], busy: set[Codes], explore: bool) -> Plan | None:
         plans = self._split(waiting) + self._confirm()
         if explore:
             plans += self._explore()
@@ -82,8 +91,7 @@ class Planner:
                 break
             if plan.codes not in busy and self._allowed(plan.codes):
                 return plan
-        outcomes = set(self.beliefs.failed[: self.beliefs.runs].tolist())
-        return self._anywhere(busy) if len(outcomes) < 2 else None
+        return None
 
     def _allowed(self, codes: Codes) -> bool:
         return self.valid is None or self.valid(codes)
@@ -168,10 +176,51 @@ class Planner:
             box = beliefs.box(b, int(k))
             inside = [mass @ beliefs.shapes[p].members for p, mass in enumerate(beliefs.local(b, int(k)))]
             rest = [int(j) for j in np.flatnonzero(beliefs.on[b]) if j != k]
-            for codes, chance in self._around(inside, beliefs.observable(b, int(k))):
+            for codes, chance in self._around(inside, self.visible(b, int(k))):
+                if self.valid is not None:
+                    codes, chance = self._repaired(codes, chance, inside)
                 if not any(self._holds(b, j, codes) for j in rest):
                     plans.append(Plan(codes, "confirm", box, float(self._bits(chance))))
         return plans
+
+    def visible(self, b: int, k: int) -> list[npt.NDArray[np.bool_]]:
+        """The values at which a term can be seen to fail: no other term hides it, and some valid run stands there."""
+        seen = self.beliefs.observable(b, k)
+        if self.valid is None:
+            return seen
+        box = self.beliefs.box(b, k)
+        for p, mask in enumerate(seen):
+            for v in np.flatnonzero(mask):
+                key = (box, p, int(v))
+                if key not in self._reachable:
+                    self._reachable[key] = self._can_reach(b, k, p, int(v))
+                mask[v] = self._reachable[key]
+        return seen
+
+    def _can_reach(self, b: int, k: int, p: int, v: int) -> bool:
+        beliefs = self.beliefs
+        runs = beliefs.x[: beliefs.runs]
+        if (runs[:, p] == v)[beliefs.broken[b, k, : beliefs.runs] == 0].any():
+            return True
+        rows = (self.rng.random((25, len(self.sizes))) * self.sizes).astype(np.int64)
+        self._move(rows, np.repeat(beliefs.shape[b, k][None], 25, axis=0), np.zeros(25, dtype=bool))
+        rows[:, p] = v
+        return any(self._allowed(tuple(int(c) for c in row)) for row in rows)
+
+    def _repaired(
+        self, codes: Codes, chance: float, inside: list[npt.NDArray[np.float32]]
+    ) -> tuple[Codes, float]:
+        """A valid configuration near this one, and its chance to fail."""
+        made = np.array(codes)
+        for turn in range(30):
+            if self._allowed(tuple(int(c) for c in made)):
+                if turn:
+                    chance = float(np.prod([likely[c] for likely, c in zip(inside, made, strict=True)]))
+                return tuple(int(c) for c in made), chance
+            made = np.array(codes) if turn % 6 == 5 else made
+            p = int(self.rng.integers(len(made)))
+            made[p] = self.rng.choice(np.flatnonzero(inside[p] >= 0.5 * inside[p].max()))
+        return codes, chance
 
     def _holds(self, b: int, k: int, codes: Codes) -> bool:
         beliefs = self.beliefs

@@ -87,7 +87,7 @@ class Search:
         causes = []
         for k in np.flatnonzero(beliefs.on[b]):
             box = beliefs.box(b, int(k))
-            certainty = beliefs.certainty(b, int(k))
+            certainty = beliefs.certainty(b, int(k), self.planner.visible(b, int(k)))
             share = shares.get(box, 0.0)
             if everything or share >= _REPORT:
                 causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.75))
