@@ -43,7 +43,7 @@ def covered(box: Box, others: Sequence[Box], sizes: Sequence[int]) -> bool:
     if not others:
         return False
     first, rest = others[0], others[1:]
-    mine = {p: values for p, values in box}
+    mine = dict(box)
     for p, values in first:
         here = mine.get(p, frozenset(range(sizes[p])))
         if not here & values:
@@ -93,11 +93,19 @@ def _sizes(rng: np.random.Generator, kind: str, count: int) -> list[int]:
             return sizes
 
 
-def make_case(kind: str, seed: int, *, parameters: int | None = None, noise: float = 0.0, rules: int = 0) -> Case:
+def make_case(
+    kind: str,
+    seed: int,
+    *,
+    parameters: int | None = None,
+    values: tuple[int, int] = (5, 40),
+    noise: float = 0.0,
+    rules: int = 0,
+) -> Case:
     rng = np.random.default_rng([KINDS.index(kind), seed])
     while True:
         count = parameters or int(rng.integers(3, 16))
-        space = make_space(rng, count)
+        space = make_space(rng, count, values)
         causes = [
             [_condition(rng, space, int(p)) for p in rng.choice(count, size=size, replace=False)]
             for size in _sizes(rng, kind, count)
@@ -154,17 +162,15 @@ def draw(case: Case, rng: np.random.Generator, wanted: Callable[[Codes], bool], 
         block = (rng.random((1000, len(sizes))) * sizes).astype(int)
         for p, values in within:
             block[:, p] = rng.choice(sorted(values), size=1000)
-        hit = np.zeros(1000, dtype=bool)
         for i in range(1000):
             codes = tuple(int(c) for c in block[i])
             if wanted(codes) and case.allowed(codes):
                 return codes
-        del hit
     return None
 
 
 def history(case: Case, how: str, rng: np.random.Generator) -> list[tuple[Codes, bool]]:
-    """"each": one failing run for each true cause (the bugs already uncovered) and three succeeding ones;
+    """ "each": one failing run for each true cause (the bugs already uncovered) and three succeeding ones;
     "one": one failing run and one succeeding run; "none": nothing."""
     if how == "none":
         return []
@@ -208,3 +214,23 @@ def score(reported: Iterable[Box], case: Case) -> tuple[int, int, int]:
     boxes = set(reported)
     right = sum(any(same(box, t, case) for t in case.truth) for box in boxes)
     return right, len(boxes), len(case.truth)
+
+
+def polygamy(seed: int) -> Case:
+    """Section 4.5: seven parameters (table 3) and the four root causes found there, R.1 to R.4."""
+    rng = np.random.default_rng([99, seed])
+    step = int(rng.choice([5, 10]))
+    space = Space.of(
+        {
+            "Diff": list(range(-10 * step, 100 + 10 * step, step))[:40],
+            "Percentage": list(range(-50, 110, 5)),
+            "Varying Size": [True, False],
+            "Time Resolution": ["daily", "weekly", "monthly", "random"],
+            "Permutations": [10, 50, 100, 500, 1000],
+            "Complete": [True, False],
+            "Sync": [True, False],
+        }
+    )
+    # By definition 5 the condition Percentage >= 0 of R.3 and R.4 is not minimal: below 0 the run fails by R.1.
+    causes = [[("Percentage", "<", 0)], [("Percentage", ">", 50)], [("Diff", "<", 0)], [("Diff", ">", 100)]]
+    return Case(f"polygamy-{seed}", space, tuple(box_of(c, space) for c in causes), seed)

@@ -78,7 +78,7 @@ def test_spaces_that_cannot_be_used(space: object, words: str) -> None:
 
 
 def test_a_pipeline_that_always_fails_keeps_its_runs() -> None:
-    with pytest.raises(AlwaysFails, match="All 6 runs failed.*Check the pipeline") as caught:
+    with pytest.raises(AlwaysFails, match=r"All 6 runs failed.*Check the pipeline") as caught:
         whence.diagnose(lambda config: False, SPACE, budget=50, seed=0)
     assert len(caught.value.diagnosis.history) == 6  # every configuration of the space
 

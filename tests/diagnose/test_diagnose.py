@@ -194,7 +194,9 @@ def test_a_run_that_takes_too_long_or_kills_its_process_is_a_failure() -> None:
             os._exit(3)
         return True
 
-    d = whence.diagnose(pipeline, {k: SPACE[k] for k in ("solver", "shuffle")}, timeout=0.3, workers=2, budget=8, seed=0)
+    d = whence.diagnose(
+        pipeline, {k: SPACE[k] for k in ("solver", "shuffle")}, timeout=0.3, workers=2, budget=8, seed=0
+    )
     errors = {run.config["solver"]: run.error for run in d.runs}
     assert errors["adam"] is None
     assert str(errors["sgd"]).startswith("TimeOut")
@@ -298,7 +300,7 @@ def test_exact_search_agrees_with_every_run(seed: int, count: int) -> None:
     space = Space.of({"a": list(range(6)), "b": ["x", "y", "z"], "c": [True, False], "d": list(range(4))})
     shapes = [shapes_of(p, 0.3) for p in space.parameters]
     runs = {tuple(int(rng.integers(s)) for s in space.sizes) for _ in range(count)}
-    failing = [c for c in sorted(runs) if c[0] >= 3 and c[1] == 0 or c[3] == 1]
+    failing = [c for c in sorted(runs) if (c[0] >= 3 and c[1] == 0) or c[3] == 1]
     passed = [c for c in sorted(runs) if c not in failing]
     terms = explain(shapes, failing, passed, 2.0)
     for codes in runs:

@@ -81,7 +81,13 @@ def test_minimal_pairs_says_suspect_when_the_budget_ends() -> None:
 
 
 def test_diagnose_solves_example_1() -> None:
-    d = whence.diagnose(old_library, dict(zip(SPACE.names, (p.values for p in SPACE.parameters), strict=True)), runs(TABLE_1), budget=9, seed=3)
+    d = whence.diagnose(
+        old_library,
+        dict(zip(SPACE.names, (p.values for p in SPACE.parameters), strict=True)),
+        runs(TABLE_1),
+        budget=9,
+        seed=3,
+    )
     (cause,) = d.causes
     assert box_of(cause.conditions, SPACE) == box_of([("Library Version", "==", 2.0)], SPACE)
 
@@ -107,10 +113,13 @@ def figure_2(codes: tuple[int, ...]) -> bool:
     return codes[0] == 0 and ((codes[1] == 0 and codes[2] == 0) or (codes[3] == 0 and codes[4] == 0))
 
 
+FOUR_AND_FIVE = [("P4", "==", "v41"), ("P5", "==", "v51")]
+
+
 def test_quine_mccluskey_on_the_three_paths_of_figure_2() -> None:
     paths = [
         box_of([("P1", "==", "v11"), ("P2", "==", "v21"), ("P3", "==", "v31")], FIVE),
-        box_of([("P1", "==", "v11"), ("P2", "==", "v21"), ("P3", "!=", "v31"), ("P4", "==", "v41"), ("P5", "==", "v51")], FIVE),
+        box_of([("P1", "==", "v11"), ("P2", "==", "v21"), ("P3", "!=", "v31"), *FOUR_AND_FIVE], FIVE),
         box_of([("P1", "==", "v11"), ("P2", "!=", "v21"), ("P4", "==", "v41"), ("P5", "==", "v51")], FIVE),
     ]  # fmt: skip
     short = simplify(paths, FIVE.sizes)

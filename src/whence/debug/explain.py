@@ -1,8 +1,8 @@
 """explain: which conditions on columns set the bad rows apart from the good ones.
 
-Candidates come from a sample, coded into bins and categories (explain_search.py). Everything that is reported is counted
-by Spark over all rows: thresholds are moved to where the rows really part, good rows that a rule wrongly lets in join the
-sample and the search is done again, and support and error rate are exact.
+Candidates come from a sample, coded into bins and categories (explain_search.py). Everything that is reported is
+counted by Spark over all rows: thresholds are moved to where the rows really part, good rows that a rule wrongly lets
+in join the sample and the search is done again, and support and error rate are exact.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _literal(value: Any) -> str:
 
 def _sql(condition: Condition) -> str:
     name, op, value = condition
-    quoted = name if name.replace("_", "").isalnum() and not name[0].isdigit() or name.endswith(")") else f"`{name}`"
+    quoted = name if (name.replace("_", "").isalnum() and not name[0].isdigit()) or name.endswith(")") else f"`{name}`"
     if value is None:
         return f"{quoted} is {'not ' if op == '!=' else ''}null"
     return f"{quoted} {'=' if op == '==' else op} {_literal(value)}"
@@ -160,7 +160,13 @@ class _Feature:
 
 
 def _number(value: Any) -> float:
-    return value.timestamp() if hasattr(value, "timestamp") else value.toordinal() if hasattr(value, "toordinal") else float(value)
+    return (
+        value.timestamp()
+        if hasattr(value, "timestamp")
+        else value.toordinal()
+        if hasattr(value, "toordinal")
+        else float(value)
+    )
 
 
 def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.float64]:
@@ -177,7 +183,11 @@ def _features(sample: pa.Table, expressions: dict[str, str], bad: Bools) -> list
     found = []
     for name in sample.column_names:
         values = sample[name]
-        if pa_.types.is_string(values.type) or pa_.types.is_boolean(values.type) or pa_.types.is_large_string(values.type):
+        if (
+            pa_.types.is_string(values.type)
+            or pa_.types.is_boolean(values.type)
+            or pa_.types.is_large_string(values.type)
+        ):
             counts = sorted(values.value_counts().to_pylist(), key=lambda row: -row["counts"])
             names = [row["values"] for row in counts if row["values"] is not None][:_CATEGORIES]
             if names:
@@ -254,7 +264,8 @@ def _expressions(bad: DataFrame, good: DataFrame, columns: Sequence[str] | None)
     wanted = list(columns) if columns is not None else [name for name, kind in bad.dtypes if have.get(name) == kind]
     missing = [name for name in wanted if name not in dict(bad.dtypes) or name not in have]
     if missing:
-        raise DiagnoseError(f"The column {missing[0]!r} is not in both DataFrames; they share {', '.join(sorted(set(have) & set(bad.columns)))}.")
+        shared = ", ".join(sorted(set(have) & set(bad.columns)))
+        raise DiagnoseError(f"The column {missing[0]!r} is not in both DataFrames; they share {shared}.")
     found: dict[str, str] = {}
     for name in wanted:
         kind = have[name]
@@ -326,7 +337,12 @@ def _sharpen(found: list[tuple[Condition, ...]], bad: DataFrame, good: DataFrame
     """Move each threshold to the last value at which a bad row stands before the first good row beyond it."""
     from pyspark.sql import functions as F
 
-    ranged = [(i, j) for i, rule in enumerate(found) for j, c in enumerate(rule) if c.op in (">=", "<") and c.value is not None]
+    ranged = [
+        (i, j)
+        for i, rule in enumerate(found)
+        for j, c in enumerate(rule)
+        if c.op in (">=", "<") and c.value is not None
+    ]
     if not ranged:
         return found
 

@@ -64,7 +64,9 @@ def candidates(data: Coded, strictness: float, depth: int, keep: int = 20) -> li
         return []
     sets = [_sets(s, o, u) for s, o, u in zip(data.sizes, data.ordinal, data.usable, strict=True)]
     best: dict[Rule, float] = {}
-    beam: list[tuple[float, Rule, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = [(0.0, Rule(()), bad_rows, good_rows)]
+    beam: list[tuple[float, Rule, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = [
+        (0.0, Rule(()), bad_rows, good_rows)
+    ]
     for level in range(depth):
         grown: dict[Rule, tuple[float, float]] = {}
         for _, rule, bad_in, good_in in beam:
@@ -85,8 +87,7 @@ def candidates(data: Coded, strictness: float, depth: int, keep: int = 20) -> li
                     allowed = frozenset(int(v) for v in np.flatnonzero(choices[s]))
                     made = Rule(tuple(sorted((*rule.conditions, (column, allowed)), key=lambda c: c[0])))
                     grown[made] = (float(worth[s]), float(promise[s]))
-        for rule, (worth, _) in grown.items():
-            best[rule] = worth
+        best.update((rule, value) for rule, (value, _) in grown.items())
         ranked = sorted(grown, key=lambda r: -grown[r][1])[: _BEAM // 2]
         ranked += [r for r in sorted(grown, key=lambda r: -grown[r][0])[: _BEAM // 2] if r not in ranked]
         beam = []

@@ -11,12 +11,15 @@ import typer
 
 
 def diagnose(
-    history: Annotated[Path | None, typer.Option(help="CSV or Parquet file of runs: parameters and an outcome.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file of runs: parameters and an outcome.")
+    ] = None,
     script: Annotated[
         str | None, typer.Option(help="Command to run, such as 'python train.py {params}' or 'train --lr {lr}'.")
     ] = None,
     space: Annotated[
-        Path | None, typer.Option(help="YAML or JSON file of parameter names and values; default: those of the history.")
+        Path | None,
+        typer.Option(help="YAML or JSON file of parameter names and values; default: those of the history."),
     ] = None,
     budget: Annotated[int | None, typer.Option(help="New runs at most; 0 explains the history alone.")] = None,
     outcome: Annotated[str | None, typer.Option(help="The history's column that says how a run ended.")] = None,
@@ -24,7 +27,9 @@ def diagnose(
     flaky: Annotated[bool, typer.Option("--flaky", help="The same settings may fail and succeed.")] = False,
     workers: Annotated[int, typer.Option(help="Runs at the same time.")] = 1,
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as failed.")] = None,
-    store: Annotated[Path | None, typer.Option(help="File that keeps every run; the same command goes on from it.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="File that keeps every run; the same command goes on from it.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="For the same choices again.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report as an HTML page.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write all runs, with their causes, as CSV or Parquet.")] = None,

@@ -66,8 +66,8 @@ def diagnose(
     except KeyboardInterrupt as interrupt:
         where = f"call diagnose with store={str(store)!r} again" if store else "pass history=error.diagnosis.history"
         raise Interrupted(
-            f"Interrupted after {d.executions} runs. Nothing is lost: to go on, {where}; what is known so far is in the "
-            "error's .diagnosis.",
+            f"Interrupted after {d.executions} runs. Nothing is lost: to go on, {where}; what is known so far is in "
+            "the error's .diagnosis.",
             d,
         ) from interrupt
     finally:
@@ -104,7 +104,7 @@ def _loop(d: Diagnosis, executor: Executor, workers: int, show: Callable[[Diagno
 def _take(d: Diagnosis, config: Config, outcome: Outcome) -> None:
     if outcome.broken is not None:
         raise DiagnoseError(
-            f"The evaluate function raised {outcome.broken} on the result of {config!r}. It must return True or False for "
-            "every result; a pipeline that fails should raise or return something that evaluate says False to."
+            f"The evaluate function raised {outcome.broken} on the result of {config!r}. It must return True or False "
+            "for every result; a pipeline that fails should raise or return something that evaluate says False to."
         )
     d.tell(config, outcome.succeeded, error=outcome.error, seconds=outcome.seconds)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +51,8 @@ class Beliefs:
         self._grow(64)
 
     def _grow(self, capacity: int) -> None:
-        def wider(old: npt.NDArray[np.generic] | None, shape: tuple[int, ...], dtype: object) -> npt.NDArray[np.generic]:
-            new: npt.NDArray[np.generic] = np.zeros(shape, dtype=dtype)  # type: ignore[call-overload]
+        def wider(old: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+            new = np.zeros(shape, dtype=dtype)
             if old is not None:
                 new[tuple(slice(0, s) for s in old.shape)] = old
             return new
@@ -177,7 +178,7 @@ class Beliefs:
         for k in range(self.slots):
             total += np.where(self.on[:, k], self._term_log_prior(rows, k), 0.0)
         wrong = (self.cover[:, : self.runs] > 0) != self.failed[: self.runs]
-        return total - self._gain * wrong.sum(axis=1)
+        return np.asarray(total - self._gain * wrong.sum(axis=1))
 
     def refresh(self, share: float = 0.25) -> None:
         """Let hypotheses that are far behind start again from better ones, with one term grown anew."""
@@ -253,7 +254,7 @@ class Beliefs:
         return int(self.log_posterior().argmax())
 
     def observable(self, b: int, k: int) -> list[npt.NDArray[np.bool_]]:
-        """For each parameter, the values at which this term can be seen: elsewhere another term fails the run anyway."""
+        """For each parameter, the values where this term can be seen: elsewhere another term fails the run anyway."""
         mine = [self.shapes[p].members[s] for p, s in enumerate(self.shape[b, k])]
         seen = [np.ones(size, dtype=bool) for size in self.space.sizes]
         for j in np.flatnonzero(self.on[b]):

@@ -1,6 +1,7 @@
 """Section 2 of the paper, word for word: universe, hypothetical, definitive and minimal definitive root causes.
 
-They look at every configuration of the universe, so they are for small spaces and for tests; the search does not use them.
+They look at every configuration of the universe, so they are for small spaces and for tests; the search does not use
+them.
 """
 
 from __future__ import annotations

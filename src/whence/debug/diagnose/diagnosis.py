@@ -28,11 +28,11 @@ _WIDEST = {True: 64, False: 300}  # values per ordinal or categorical parameter 
 class Diagnosis:
     """Ask and tell::
 
-        d = whence.Diagnosis(space, history)
-        while configs := d.ask():
-            for config in configs:
-                d.tell(config, run_it_somewhere(config))
-        d.causes
+    d = whence.Diagnosis(space, history)
+    while configs := d.ask():
+        for config in configs:
+            d.tell(config, run_it_somewhere(config))
+    d.causes
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Diagnosis:
         for p in self.space.parameters:
             if len(p.values) > _WIDEST[p.ordinal]:
                 raise BadSpace(
-                    f"The parameter {p.name!r} has {len(p.values)} values; the search weighs up to {_WIDEST[p.ordinal]} "
-                    "of them one by one. Give fewer (for numbers a grid is enough: thresholds are found between its "
+                    f"The parameter {p.name!r} has {len(p.values)} values; the search weighs up to "
+                    f"{_WIDEST[p.ordinal]} of them one by one. Give fewer (for numbers a grid is enough: thresholds are found between its "
                     "values), then diagnose again with a finer grid around the threshold."
                 )
         self.budget, self.goal = budget, goal
@@ -161,8 +161,8 @@ class Diagnosis:
         for wanted, word, other in ((False, "failing", "fails"), (True, "succeeding", "succeeds")):
             if not any(r.succeeded == wanted for r in self._runs):
                 raise NothingToCompare(
-                    f"The history has no {word} run and the budget is 0, so there is nothing to compare. Add a run that "
-                    f"{other} to the history, or give a budget of runs to look for one."
+                    f"The history has no {word} run and the budget is 0, so there is nothing to compare. Add a run "
+                    f"that {other} to the history, or give a budget of runs to look for one."
                 )
 
     # Ask and tell
@@ -189,7 +189,9 @@ class Diagnosis:
             self._searches[FAILED] = self._search()
             for codes, run in zip(self._codes, self._runs, strict=True):
                 self._searches[FAILED].tell(codes, not run.succeeded)
-        plans = [p for s in self._searches.values() if (p := s.plan(self._pending, explore=self._explores())) is not None]
+        plans = [
+            p for s in self._searches.values() if (p := s.plan(self._pending, explore=self._explores())) is not None
+        ]
         plan = max(plans, key=lambda p: p.bits, default=None)
         if plan is None or self._is_done(plan):
             self._over = not self._pending
@@ -204,17 +206,24 @@ class Diagnosis:
     def _is_done(self, plan: Plan) -> bool:
         if self.goal == "one":
             return self.executions > 0 and self.executions % 4 == 0 and any(f.confirmed for f in self._found(4))
-        if self.budget is None and plan.bits < _QUIET and any(not r.succeeded for r in self._runs):
+        if plan.bits < _QUIET and any(not r.succeeded for r in self._runs):
             return all(f.confirmed for f in self._found(4))
         return False
 
-    def tell(self, config: Mapping[str, Any], ok: bool, *, error: str | None = None, seconds: float | None = None) -> None:
+    def tell(
+        self, config: Mapping[str, Any], ok: bool, *, error: str | None = None, seconds: float | None = None
+    ) -> None:
         """Take the outcome of a run, asked for or not."""
         codes = self.space.encode(config)
         plan = self._pending.pop(codes, None)
-        run = Run(self.space.decode(codes), bool(ok), error, seconds, "run" if plan else "told", plan.purpose if plan else "")
+        run = Run(
+            self.space.decode(codes), bool(ok), error, seconds, "run" if plan else "told", plan.purpose if plan else ""
+        )
         if not self.noise:
-            check_agreement([*((c, r) for c, r in zip(self._codes, self._runs, strict=True) if c == codes), (codes, run)], self.space)
+            check_agreement(
+                [*((c, r) for c, r in zip(self._codes, self._runs, strict=True) if c == codes), (codes, run)],
+                self.space,
+            )
         self.executions += 1
         if self._store is not None:
             self._store.add(codes, run)
@@ -297,8 +306,8 @@ class Diagnosis:
         """Raise when the runs cannot answer: every one of them failed."""
         if self._runs and not any(r.succeeded for r in self._runs):
             raise AlwaysFails(
-                f"All {len(self._runs)} runs failed, wherever in the space they were tried, so no setting can be told from "
-                "another. Check the pipeline itself (does any configuration work?) and evaluate, or widen the space. "
+                f"All {len(self._runs)} runs failed, wherever in the space they were tried, so no setting can be told "
+                "from another. Check the pipeline itself (does any configuration work?) and evaluate, or widen the space. "
                 "The runs are in the error's .diagnosis.history.",
                 self,
             )

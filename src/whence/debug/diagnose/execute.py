@@ -142,10 +142,11 @@ class Pool:
         self._idle.append(self._start())
 
     def close(self) -> None:
-        for process, connection, *_ in [*self._idle, *self._busy.values()]:
+        workers = self._idle + [(process, connection) for process, connection, _ in self._busy.values()]
+        for process, connection in workers:
             connection.close()
             process.terminate()
-        for process, *_ in [*self._idle, *self._busy.values()]:
+        for process, _ in workers:
             process.join()
         self._idle.clear()
         self._busy.clear()

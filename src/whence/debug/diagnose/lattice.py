@@ -1,8 +1,9 @@
 """Exact search over conjunctions: the most plausible terms that hold one failing run and no succeeding one.
 
-A term must shut out every succeeding run. Take one that is still let in: some condition of the term has to shut it out,
-so branch over those (a hitting-set tree). The cost of a term (the negative log of its plausibility) only grows with
-conditions, so a branch dearer than what is already found is cut. Unlike a decision tree it never commits to a first split.
+A term must shut out every succeeding run. Take one that is still let in: some condition of the term has to shut it
+out, so branch over those (a hitting-set tree). The cost of a term (the negative log of its plausibility) only grows
+with conditions, so a branch dearer than what is already found is cut. Unlike a decision tree it never commits to a
+first split.
 """
 
 from __future__ import annotations

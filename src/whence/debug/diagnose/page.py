@@ -14,14 +14,17 @@ _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1d2433;background:#fafbfc;margin:0}
 main{max-width:1040px;margin:0 auto;padding:28px 24px}
 h1{font-size:22px;margin:0 0 4px}h2{font-size:17px;margin:30px 0 8px}
-.cause{background:#fff;border:1px solid #dfe3ea;border-left:5px solid #b3261e;border-radius:6px;padding:12px 16px;margin:12px 0}
+.cause{background:#fff;
+border:1px solid #dfe3ea;border-left:5px solid #b3261e;border-radius:6px;padding:12px 16px;margin:12px 0}
 .cause.consistent{border-left-color:#c98a00}.cause p{margin:4px 0}.when{font-size:17px;font-weight:600}
-.badge{font-size:12px;font-weight:600;border-radius:9px;padding:1px 9px;background:#fde7e5;color:#8c1d18;margin-left:8px}
+.badge{font-size:12px;
+font-weight:600;border-radius:9px;padding:1px 9px;background:#fde7e5;color:#8c1d18;margin-left:8px}
 .consistent .badge{background:#fdf1d8;color:#7a5400}
 code{background:#eef1f5;border-radius:3px;padding:0 4px}.muted{color:#5b6475}
 table{border-collapse:collapse;width:100%;font-size:13px;background:#fff}
 th,td{border-bottom:1px solid #e6e9ef;padding:4px 8px;text-align:left;white-space:nowrap}
-th{position:sticky;top:0;background:#f1f3f7}.scroll{overflow:auto;max-height:420px;border:1px solid #dfe3ea;border-radius:6px}
+th{position:sticky;top:0;background:#f1f3f7}
+.scroll{overflow:auto;max-height:420px;border:1px solid #dfe3ea;border-radius:6px}
 .fail{color:#b3261e;font-weight:600}.ok{color:#1b6e3c}
 .tree ul{list-style:none;padding-left:20px;border-left:1px solid #d3d8e2;margin:2px 0}.tree li{margin:2px 0}
 svg{background:#fff;border:1px solid #dfe3ea;border-radius:6px;max-width:100%}
@@ -74,8 +77,8 @@ def _plot(report: Report) -> str:
         f"<svg viewBox='0 0 {width} {height}' width='{width}' height='{height}' role='img' "
         f"aria-label='What each run was expected to tell'>{grid}"
         f"<polyline points='{line}' fill='none' stroke='#2457a6' stroke-width='1.6'/>{marks}"
-        f"<text x='{left}' y='{height - 4}' font-size='11' fill='#5b6475'>{len(report.runs)} runs; green succeeded, red "
-        "failed; line: bits that the hypotheses left expected from the next run (0: they agree)</text></svg>"
+        f"<text x='{left}' y='{height - 4}' font-size='11' fill='#5b6475'>{len(report.runs)} runs; green succeeded, "
+        "red failed; line: bits that the hypotheses left expected from the next run (0: they agree)</text></svg>"
     )
 
 
@@ -84,7 +87,8 @@ def _tree(node: Node, report: Report) -> str:
 
     if node.yes is None or node.no is None:
         style = "fail" if node.outcome == "fail" else "ok" if node.outcome == "succeed" else "muted"
-        return f"<span class='{style}'>{node.outcome}</span> <span class='muted'>({node.failed + node.succeeded} runs)</span>"
+        count = node.failed + node.succeeded
+        return f"<span class='{style}'>{node.outcome}</span> <span class='muted'>({count} runs)</span>"
     return (
         f"<code>{escape(split_in_words(node, report.space))}</code><ul><li>yes: {_tree(node.yes, report)}</li>"
         f"<li>no: {_tree(node.no, report)}</li></ul>"
@@ -95,10 +99,12 @@ def _table(report: Report) -> str:
     names = report.space.names
     head = "".join(f"<th>{escape(n)}</th>" for n in names)
     rows = "".join(
-        f"<tr><td>{i}</td><td class='{'ok' if run.succeeded else 'fail'}'>{'succeeded' if run.succeeded else 'failed'}</td>"
+        f"<tr><td>{i}</td><td class='{'ok' if run.succeeded else 'fail'}'>"
+        + f"{'succeeded' if run.succeeded else 'failed'}</td>"
         + "".join(f"<td>{escape(str(run.config[n]))}</td>" for n in names)
         + f"<td>{run.source}{': ' + run.purpose if run.purpose else ''}</td>"
-        + f"<td>{'' if run.seconds is None else f'{run.seconds:.2f} s'}</td><td>{escape(run.error or '')[:120]}</td></tr>"
+        + f"<td>{'' if run.seconds is None else f'{run.seconds:.2f} s'}</td>"
+        + f"<td>{escape(run.error or '')[:120]}</td></tr>"
         for i, run in enumerate(report.runs)
     )
     return (

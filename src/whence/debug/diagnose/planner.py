@@ -1,9 +1,9 @@
 """Which run to make next: the one whose outcome the hypotheses left disagree about most.
 
 Three sources of candidates are weighed on one scale, the information (in bits) that the outcome is expected to give:
-*split* (mixtures of failing and succeeding runs, and runs in and around the terms of single hypotheses; the population
-votes), *confirm* (for the best hypothesis, values never tried inside a cause, and values just outside it; scored exactly,
-one term at a time) and *explore* (places where unseen causes would show).
+*split* (mixtures of failing and succeeding runs, and runs in and around the terms of single hypotheses; the
+population votes), *confirm* (for the best hypothesis, values never tried inside a cause, and values just outside it;
+scored exactly, one term at a time) and *explore* (places where unseen causes would show).
 """
 
 from __future__ import annotations
@@ -98,7 +98,11 @@ class Planner:
 
     def _anywhere(self, busy: set[Codes]) -> Plan | None:
         """Any run not yet made: nothing can be told before a failing and a succeeding one are known."""
-        rows = self._all if self._all is not None else (self.rng.random((2000, len(self.sizes))) * self.sizes).astype(np.int64)
+        rows = (
+            self._all
+            if self._all is not None
+            else (self.rng.random((2000, len(self.sizes))) * self.sizes).astype(np.int64)
+        )
         for row in self.rng.permutation(rows):
             codes = tuple(int(c) for c in row)
             if codes not in busy and self._allowed(codes):
@@ -207,9 +211,7 @@ class Planner:
         rows[:, p] = v
         return any(self._allowed(tuple(int(c) for c in row)) for row in rows)
 
-    def _repaired(
-        self, codes: Codes, chance: float, inside: list[npt.NDArray[np.float32]]
-    ) -> tuple[Codes, float]:
+    def _repaired(self, codes: Codes, chance: float, inside: list[npt.NDArray[np.float32]]) -> tuple[Codes, float]:
         """A valid configuration near this one, and its chance to fail."""
         made = np.array(codes)
         for turn in range(30):
@@ -229,7 +231,7 @@ class Planner:
     def _around(
         self, inside: list[npt.NDArray[np.float32]], seen: list[npt.NDArray[np.bool_]]
     ) -> list[tuple[Codes, float]]:
-        """Configurations with their chance to fail: many suspicious values at once, and one doubtful value at a time."""
+        """Configurations with their chance to fail: many suspicious values at once, or one doubtful value at a time."""
         rng = self.rng
         found: list[tuple[Codes, float]] = []
         for _ in range(3):
@@ -273,7 +275,7 @@ class Planner:
         """Move a configuration out of the causes of the best hypothesis, changing one value per cause."""
         beliefs, rng = self.beliefs, self.rng
         b = beliefs.best()
-        out = codes.copy()
+        out: Ints = codes.copy()
         for k in np.flatnonzero(beliefs.on[b]):
             used = np.flatnonzero(beliefs.shape[b, k])
             if len(used) and self._holds(b, int(k), tuple(out)):

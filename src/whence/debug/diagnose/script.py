@@ -23,10 +23,14 @@ class Script:
         self.placed = [n for n in names if any(f"{{{n}}}" in w for w in self.words)]
         unknown = {p for w in self.words for p in re.findall(r"{(\w+)}", w)} - {*names, "params"}
         if unknown:
-            raise DiagnoseError(f"The script names {{{min(unknown)}}}, which is no parameter of the space ({', '.join(names)}).")
+            raise DiagnoseError(
+                f"The script names {{{min(unknown)}}}, which is no parameter of the space ({', '.join(names)})."
+            )
         if "{params}" not in self.words and len(self.placed) < len(names):
             missing = next(n for n in names if n not in self.placed)
-            raise DiagnoseError(f"The script has no place for the parameter {missing!r}: add {{params}} or {{{missing}}} to it.")
+            raise DiagnoseError(
+                f"The script has no place for the parameter {missing!r}: add {{params}} or {{{missing}}} to it."
+            )
 
     def line(self, config: Config) -> list[str]:
         found: list[str] = []

@@ -1,8 +1,9 @@
 """Shorter explanations (section 3.3): Quine-McCluskey over conditions with more than two values.
 
-A conjunction is a box (a set of values per parameter). Two boxes that overlap in all parameters but one have a consensus:
-their common part, with the union of values in that one. Adding consensus boxes and dropping those inside of others until
-nothing changes gives the prime implicants; a small subset of them that covers all of the given boxes is the answer.
+A conjunction is a box (a set of values per parameter). Two boxes that overlap in all parameters but one have a
+consensus: their common part, with the union of values in that one. Adding consensus boxes and dropping those inside
+of others until nothing changes gives the prime implicants; a small subset of them that covers all of the given boxes
+is the answer.
 """
 
 from __future__ import annotations

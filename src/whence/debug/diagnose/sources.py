@@ -20,7 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _OUTCOMES = ("succeeded", "success", "ok", "passed", "failed", "outcome", "status", "state", "result")
-_GOOD = {"true", "1", "succeeded", "succeed", "success", "ok", "passed", "pass", "complete", "completed", "finished", "done"}
+_GOOD = {
+    "true",
+    "1",
+    "succeeded",
+    "succeed",
+    "success",
+    "ok",
+    "passed",
+    "pass",
+    "complete",
+    "completed",
+    "finished",
+    "done",
+}
 _BAD = {"false", "0", "failed", "fail", "failure", "error", "crashed", "killed", "timeout"}
 _MOST = 64  # values of a number that the search can weigh one by one
 
@@ -165,10 +178,7 @@ def from_mlflow(experiment: str, client: Any = None) -> tuple[Space, list[Run], 
         if not token:
             break
     space, configs = gridded([{k: _parsed(v) for k, v in r.data.params.items()} for r in ended])
-    runs = [
-        Run(c, r.info.status == "FINISHED", r.data.tags.get("error"))
-        for c, r in zip(configs, ended, strict=True)
-    ]
+    runs = [Run(c, r.info.status == "FINISHED", r.data.tags.get("error")) for c, r in zip(configs, ended, strict=True)]
     return space, runs, [r.info.run_id for r in ended]
 
 
@@ -205,8 +215,8 @@ def _parsed(text: str) -> Any:
 def from_cross_validator(
     validator: Any, train: DataFrame, test: DataFrame, good: Callable[[float], bool]
 ) -> tuple[Callable[[Config], bool], Space]:
-    """A pipeline and a space from a Spark ML CrossValidator or TrainValidationSplit: one run fits its estimator on `train`
-    with one setting of its parameter grid and succeeds when `good(metric on test)`."""
+    """A pipeline and a space from a Spark ML CrossValidator or TrainValidationSplit: one run fits its estimator on
+    `train` with one setting of its parameter grid and succeeds when `good(metric on test)`."""
     params = {p.name: p for grid in validator.getEstimatorParamMaps() for p in grid}
     space = universe([{p.name: v for p, v in grid.items()} for grid in validator.getEstimatorParamMaps()])
     estimator, evaluator = validator.getEstimator(), validator.getEvaluator()
@@ -236,8 +246,8 @@ def _details(run: Any) -> Mapping[str, Any]:
 def from_catalog(
     runs: Iterable[Any], parameters: Callable[[Any], Mapping[str, Any]] = _details
 ) -> tuple[Space, list[Run]]:
-    """Runs of the catalogue (`w.catalog.runs()`): `parameters(run)` says with which settings a Spark job ran; by default
-    they are the simple values among the run's details."""
+    """Runs of the catalogue (`w.catalog.runs()`): `parameters(run)` says with which settings a Spark job ran; by
+    default they are the simple values among the run's details."""
     ended = [r for r in runs if r.status in ("completed", "failed")]
     space, configs = gridded([dict(parameters(r)) for r in ended])
     return space, [

@@ -40,7 +40,9 @@ class RunStore:
                 codes = tuple(row["codes"])
                 yield (
                     codes,
-                    Run(self.space.decode(codes), row["succeeded"], row["error"], row["seconds"], "run", row["purpose"]),
+                    Run(
+                        self.space.decode(codes), row["succeeded"], row["error"], row["seconds"], "run", row["purpose"]
+                    ),
                 )
 
     def add(self, codes: Codes, run: Run) -> None:

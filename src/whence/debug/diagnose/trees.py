@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from whence.debug.diagnose.causes import Box, box_from_masks
 from whence.debug.diagnose.pairs import Coded
 from whence.debug.diagnose.simplify import simplify
 from whence.debug.diagnose.space import Codes, Mask, Space
+
+Numbers = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,10 @@ class Node:
         return "mixed" if self.succeeded and self.failed else "fail" if self.failed else "succeed"
 
 
-def _gini(failed: np.ndarray, total: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _gini(failed: Numbers, total: Numbers) -> Numbers:
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(total > 0, failed / total, 0.0)
-    return total * 2 * p * (1 - p)
+    return np.asarray(total * 2 * p * (1 - p))
 
 
 def build(runs: Sequence[Coded], space: Space) -> Node:
@@ -41,7 +45,7 @@ def build(runs: Sequence[Coded], space: Space) -> Node:
     return _grow(x, np.array([not ok for _, ok in runs], dtype=bool), space)
 
 
-def _grow(x: np.ndarray, failed: np.ndarray, space: Space) -> Node:  # type: ignore[type-arg]
+def _grow(x: Numbers, failed: Numbers, space: Space) -> Node:
     bad = int(failed.sum())
     leaf = Node(len(failed) - bad, bad)
     if leaf.outcome != "mixed":
@@ -62,9 +66,7 @@ def _grow(x: np.ndarray, failed: np.ndarray, space: Space) -> Node:  # type: ign
         return leaf
     _, p, inside = best
     yes = np.isin(x[:, p], list(inside))
-    return Node(
-        leaf.succeeded, bad, p, inside, _grow(x[yes], failed[yes], space), _grow(x[~yes], failed[~yes], space)
-    )
+    return Node(leaf.succeeded, bad, p, inside, _grow(x[yes], failed[yes], space), _grow(x[~yes], failed[~yes], space))
 
 
 def failing_paths(node: Node, space: Space) -> list[Box]:
