@@ -12,7 +12,6 @@ import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small: threads only get in each other's way
 
-# ruff: noqa: E402
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -304,9 +303,10 @@ def _finish(
         figures,
         notes=[
             f"{len(cases['single']['whence'][marks[0]].runs)} pipelines of each kind; a cause counts when it is "
-            "equal, over the whole space, to a true minimal cause. The history has one failing run of each cause and three "
-            "succeeding ones; it counts among the runs.",
-            "Without a history a conjunction of two values out of 40 each fails one run in 1,600; no method can look for it.",
+            "equal, over the whole space, to a true minimal cause. The history has one failing run of each cause and "
+            "three succeeding ones; it counts among the runs.",
+            "Without a history a conjunction of two values out of 40 each fails one run in 1,600: none can be "
+            "looked for.",
         ],
         raw={k: {m: {str(b): asdict(t) for b, t in by.items()} for m, by in v.items()} for k, v in cases.items()},
     )

@@ -57,8 +57,8 @@ class Diagnosis:
             if len(p.values) > _WIDEST[p.ordinal]:
                 raise BadSpace(
                     f"The parameter {p.name!r} has {len(p.values)} values; the search weighs up to "
-                    f"{_WIDEST[p.ordinal]} of them one by one. Give fewer (for numbers a grid is enough: thresholds are found between its "
-                    "values), then diagnose again with a finer grid around the threshold."
+                    f"{_WIDEST[p.ordinal]} of them one by one. Give fewer (for numbers a grid is enough: thresholds "
+                    "are found between its values), then diagnose again with a finer grid around the threshold."
                 )
         self.budget, self.goal = budget, goal
         self.noise = float(flaky) if not isinstance(flaky, bool) else _FLAKY * flaky
@@ -307,8 +307,8 @@ class Diagnosis:
         if self._runs and not any(r.succeeded for r in self._runs):
             raise AlwaysFails(
                 f"All {len(self._runs)} runs failed, wherever in the space they were tried, so no setting can be told "
-                "from another. Check the pipeline itself (does any configuration work?) and evaluate, or widen the space. "
-                "The runs are in the error's .diagnosis.history.",
+                "from another. Check the pipeline itself (does any configuration work?) and evaluate, or widen the "
+                "space. The runs are in the error's .diagnosis.history.",
                 self,
             )
 

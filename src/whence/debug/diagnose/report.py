@@ -81,7 +81,8 @@ class Report:
             said.append(f"The error is: {cause.kind}")
         said.append(
             f"{cause.status.capitalize()}, confidence {cause.confidence:.0%}: {seen.failed} runs that satisfy it "
-            f"failed, {seen.succeeded} did not; {seen.values_tried:.0%} of the other parameters' values were tried with it."
+            f"failed, {seen.succeeded} did not; {seen.values_tried:.0%} of the other parameters' values "
+            "were tried with it."
         )
         for condition, run in seen.near_misses:
             if run is None:
