@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from whence.debug.diagnose.causes import Condition
 from whence.debug.diagnose.errors import DiagnoseError
-from whence.debug.explain_search import Bools, Coded, Rule, rules
+from whence.debug.explain_search import STRICTNESS, Bools, Coded, Rule, needed, next_rule
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -304,19 +304,32 @@ def _search(
     sample_bad: pa.Table, sample_good: pa.Table, expressions: dict[str, str], depth: int, most: int, enough: float
 ) -> list[tuple[Condition, ...]]:
     both = _joined(sample_bad, sample_good)
-    labels = np.arange(both.num_rows) < sample_bad.num_rows
-    features = _features(both, expressions, labels)
-    if not features:
-        return []
-    codes = np.column_stack([f.code(both[f.name]) for f in features])
-    data = Coded(
-        codes,
-        labels,
-        tuple(f.size for f in features),
-        tuple(f.cuts is not None for f in features),
-        tuple(f.usable for f in features),
-    )
-    return [_words(rule, features) for rule in rules(data, depth, most, enough)]
+    bad = np.arange(both.num_rows) < sample_bad.num_rows
+    found: list[tuple[Condition, ...]] = []
+    masks: list[Bools] = []
+    for strictness in STRICTNESS:
+        left = bad.copy()
+        while len(found) < most and left.sum() > (1 - enough) * bad.sum():
+            # The bins follow the bad rows that are still unexplained: a narrow range needs bins as narrow.
+            features = _features(both, expressions, left)
+            if not features:
+                break
+            data = Coded(
+                np.column_stack([f.code(both[f.name]) for f in features]),
+                bad,
+                tuple(f.size for f in features),
+                tuple(f.cuts is not None for f in features),
+                tuple(f.usable for f in features),
+            )
+            rule = next_rule(data, left, strictness, depth)
+            if rule is None:
+                break
+            found.append(_words(rule, features))
+            masks.append(rule.mask(data.codes))
+            left &= ~masks[-1]
+        if found:
+            break
+    return [found[i] for i in needed(masks, bad, [len(c) for c in found])]
 
 
 def _words(rule: Rule, features: list[_Feature]) -> tuple[Condition, ...]:
@@ -376,7 +389,18 @@ def _sharpen(found: list[tuple[Condition, ...]], bad: DataFrame, good: DataFrame
         tuple(c for j, c in enumerate(rule) if (i, j) not in ranged or walls[ranged.index((i, j))] is not None)
         for i, rule in enumerate(moved)
     ]
-    return [rule if kept[i] == () else kept[i] for i, rule in enumerate(map(tuple, moved))]
+    return [_merged(rule if kept[i] == () else kept[i]) for i, rule in enumerate(map(tuple, moved))]
+
+
+def _merged(rule: Sequence[Condition]) -> tuple[Condition, ...]:
+    """A range of one value is that value."""
+    ends = {(c.parameter, c.op): c.value for c in rule if c.op in (">=", "<=")}
+    single = {name for name, _ in ends if ends.get((name, ">=")) == ends.get((name, "<=")) and (name, "<=") in ends}
+    return tuple(
+        Condition(c.parameter, "==", c.value) if c.parameter in single and c.op == ">=" else c
+        for c in rule
+        if not (c.parameter in single and c.op == "<=")
+    )
 
 
 def _count(

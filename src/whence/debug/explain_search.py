@@ -101,47 +101,51 @@ def candidates(data: Coded, strictness: float, depth: int, keep: int = 20) -> li
 def rules(data: Coded, depth: int, most: int, enough: float) -> list[Rule]:
     """A small set of rules that together hold the bad rows (a share `enough` of them) and few good ones."""
     chosen: list[Rule] = []
-    total = int(data.bad.sum())
-    left = data
+    masks: list[Bools] = []
     for strictness in STRICTNESS:
-        while len(chosen) < most and left.bad.sum() > (1 - enough) * total:
-            found = candidates(left, strictness, depth, keep=1)
-            if not found:
-                break
-            rule = found[0]
-            covered = rule.mask(left.codes) & left.bad
-            if covered.sum() < max(1, 0.01 * total):
+        left = data.bad.copy()
+        while len(chosen) < most and left.sum() > (1 - enough) * data.bad.sum():
+            rule = next_rule(data, left, strictness, depth)
+            if rule is None:
                 break
             chosen.append(rule)
-            left = Coded(left.codes[~covered], left.bad[~covered], data.sizes, data.ordinal, data.usable)
+            masks.append(rule.mask(data.codes))
+            left &= ~masks[-1]
         if chosen:
             break
-    return tidy(chosen, data)
+    return [chosen[i] for i in needed(masks, data.bad, [len(r.conditions) for r in chosen])]
 
 
-def tidy(chosen: Sequence[Rule], data: Coded) -> list[Rule]:
-    """Drop every condition and every rule that the others make needless."""
-    shorter = []
-    for rule in chosen:
-        while True:
-            inside = rule.mask(data.codes)
-            good, bad = int((inside & ~data.bad).sum()), int((inside & data.bad).sum())
-            for i in range(len(rule.conditions)):
-                less = Rule(rule.conditions[:i] + rule.conditions[i + 1 :])
-                without = less.mask(data.codes)
-                if less.conditions and (without & ~data.bad).sum() <= good and (without & data.bad).sum() >= bad:
-                    rule = less
-                    break
-            else:
-                break
-        shorter.append(rule)
-    kept = list(dict.fromkeys(shorter))
-    for rule in sorted(kept, key=lambda r: -len(r.conditions)):
-        rest = [r for r in kept if r != rule]
+def next_rule(data: Coded, left: Bools, strictness: float, depth: int) -> Rule | None:
+    """The best rule for the bad rows that are left, without conditions that it does not need."""
+    rows = left | ~data.bad
+    part = Coded(data.codes[rows], data.bad[rows], data.sizes, data.ordinal, data.usable)
+    found = candidates(part, strictness, depth, keep=1)
+    if not found:
+        return None
+    rule = shortened(found[0], part)
+    return rule if (rule.mask(data.codes) & left).sum() >= max(1, 0.01 * data.bad.sum()) else None
+
+
+def shortened(rule: Rule, data: Coded) -> Rule:
+    inside = rule.mask(data.codes)
+    good, bad = int((inside & ~data.bad).sum()), int((inside & data.bad).sum())
+    for i in range(len(rule.conditions)):
+        less = Rule(rule.conditions[:i] + rule.conditions[i + 1 :])
+        without = less.mask(data.codes)
+        if less.conditions and (without & ~data.bad).sum() <= good and (without & data.bad).sum() >= bad:
+            return shortened(less, data)
+    return rule
+
+
+def needed(masks: Sequence[Bools], bad: Bools, lengths: Sequence[int]) -> list[int]:
+    """Which rules stay when those go whose bad rows the others hold; the longest go first."""
+    kept = list(range(len(masks)))
+    for i in sorted(kept, key=lambda i: -lengths[i]):
+        rest = [j for j in kept if j != i]
         if not rest:
             break
-        held = np.any([r.mask(data.codes) for r in rest], axis=0)
-        alone = rule.mask(data.codes) & data.bad & ~held
-        if alone.sum() < max(1, 0.005 * data.bad.sum()):
+        alone = masks[i] & bad & ~np.any([masks[j] for j in rest], axis=0)
+        if alone.sum() < max(1, 0.005 * bad.sum()):
             kept = rest
     return kept

@@ -67,7 +67,7 @@ class Diagnosis:
         self._runs: list[Run] = []
         self._codes: list[Codes] = []
         self._searches: dict[str, Search] = {}
-        self._coarseness = 0
+        self._grouping = (0, FAILED)
         self._pending: dict[Codes, Plan] = {}
         self._progress: list[tuple[int, float]] = []
         self._causes: tuple[int, tuple[Cause, ...]] | None = None
@@ -117,30 +117,27 @@ class Diagnosis:
     def _take(self, codes: Codes, run: Run) -> None:
         self._runs.append(run)
         self._codes.append(codes)
-        coarseness = group_kinds(r.error for r in self._runs if not r.succeeded)
-        kinds = {kind_of(r.error, coarseness) for r in self._runs if not r.succeeded}
-        if coarseness != self._coarseness or not kinds <= set(self._searches):
-            self._regroup(coarseness, kinds)
-            return
-        for kind, search in self._searches.items():
-            search.tell(codes, not run.succeeded and kind_of(run.error, coarseness) == kind)
-
-    def _regroup(self, coarseness: int, kinds: set[str]) -> None:
-        """A kind of failure came up that was not known: each kind has a search of its own, over all runs."""
-        if coarseness != self._coarseness:
+        errors = [r.error for r in self._runs if not r.succeeded]
+        coarseness = group_kinds(errors)
+        named = {kind_of(e, coarseness) for e in errors} - {FAILED}
+        # A failure that left no error is of the one kind that is known, if there is just one.
+        unnamed = next(iter(named)) if len(named) == 1 else FAILED
+        if (coarseness, unnamed) != self._grouping:
+            self._grouping = (coarseness, unnamed)
             self._searches.clear()
-        self._coarseness = coarseness
-        for kind in sorted(kinds - set(self._searches)):
-            search = self._search()
-            self._searches[kind] = search
-            for codes, run in zip(self._codes, self._runs, strict=True):
-                search.tell(codes, not run.succeeded and kind_of(run.error, coarseness) == kind)
-        for kind in set(self._searches) - kinds:
+        kinds = {self._kind(r) for r in self._runs if not r.succeeded}
+        for search_kind, search in self._searches.items():
+            search.tell(codes, not run.succeeded and self._kind(run) == search_kind)
+        for kind in sorted(kinds - set(self._searches)):  # a kind that was not known: its search begins with all runs
+            self._searches[kind] = self._search()
+            for earlier, r in zip(self._codes, self._runs, strict=True):
+                self._searches[kind].tell(earlier, not r.succeeded and self._kind(r) == kind)
+        for kind in set(self._searches) - kinds if kinds else ():
             del self._searches[kind]
-        missing = [s for s in self._searches.values() if s.beliefs.runs < len(self._runs)]
-        for search in missing:
-            for codes in self._codes[search.beliefs.runs :]:
-                search.tell(codes, False)
+
+    def _kind(self, run: Run) -> str:
+        found = kind_of(run.error, self._grouping[0])
+        return self._grouping[1] if found == FAILED else found
 
     def _search(self) -> Search:
         def allowed(codes: Codes) -> bool:
@@ -281,7 +278,7 @@ class Diagnosis:
         )
 
     def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str) -> Evidence:
-        bad = [not r.succeeded and kind_of(r.error, self._coarseness) == kind for r in self._runs]
+        bad = [not r.succeeded and self._kind(r) == kind for r in self._runs]
         inside = [all(codes[p] in values for p, values in box) for codes in self._codes]
         near: list[tuple[Condition, int | None]] = []
         for condition in conditions:

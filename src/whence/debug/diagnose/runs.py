@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from whence.debug.diagnose.errors import Contradiction, DiagnoseError
@@ -64,6 +65,7 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+@lru_cache(maxsize=4096)
 def kind_of(error: str | None, coarseness: int) -> str:
     """0: type and message without the parts that change from run to run; 1: type only; 2: failed or not."""
     if error is None or coarseness >= 2:
