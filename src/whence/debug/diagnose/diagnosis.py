@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = 1000
 _FLAKY = 0.05
+OR = " | "  # between the kinds of failure that one cause shows
 _QUIET = 0.01  # bits: exploring stops below this once every cause is confirmed
 _WIDEST = {True: 64, False: 300}  # values per ordinal or categorical parameter that the search can weigh one by one
 
@@ -127,13 +128,20 @@ class Diagnosis:
             self._searches.clear()
         kinds = {self._kind(r) for r in self._runs if not r.succeeded}
         for search_kind, search in self._searches.items():
-            search.tell(codes, not run.succeeded and self._kind(run) == search_kind)
+            self._inform(search, search_kind, codes, run)
         for kind in sorted(kinds - set(self._searches)):  # a kind that was not known: its search begins with all runs
             self._searches[kind] = self._search()
             for earlier, r in zip(self._codes, self._runs, strict=True):
-                self._searches[kind].tell(earlier, not r.succeeded and self._kind(r) == kind)
+                self._inform(self._searches[kind], kind, earlier, r)
         for kind in set(self._searches) - kinds if kinds else ():
             del self._searches[kind]
+
+    def _inform(self, search: Search, kind: str, codes: Codes, run: Run) -> None:
+        """Only a success refutes a cause (definition 4): a failure of another kind may have come before this one's."""
+        if run.succeeded or self._kind(run) == kind:
+            search.tell(codes, not run.succeeded)
+        else:
+            search.skip(codes)
 
     def _kind(self, run: Run) -> str:
         found = kind_of(run.error, self._grouping[0])
@@ -186,6 +194,10 @@ class Diagnosis:
             self._searches[FAILED] = self._search()
             for codes, run in zip(self._codes, self._runs, strict=True):
                 self._searches[FAILED].tell(codes, not run.succeeded)
+        if len(self._searches) > 1:
+            known = {kind: s.beliefs.boxes(s.beliefs.best()) for kind, s in self._searches.items()}
+            for kind, s in self._searches.items():
+                s.planner.avoid(box for other, boxes in known.items() if other != kind for box in boxes)
         plans = [
             p for s in self._searches.values() if (p := s.plan(self._pending, explore=self._explores())) is not None
         ]
@@ -263,6 +275,15 @@ class Diagnosis:
         ]
         if self.goal == "one" and any(f.confirmed for _, f in found):
             found = [(kind, f) for kind, f in found if f.confirmed]
+        merged: dict[Box, tuple[str, Found]] = {}
+        for kind, f in found:  # one cause may show in several ways
+            if f.box in merged:
+                other, g = merged[f.box]
+                best = f if f.confirmed or f.share > g.share else g
+                merged[f.box] = (f"{other}{OR}{kind}", best)
+            else:
+                merged[f.box] = (kind, f)
+        found = list(merged.values())
         yield from sorted(found, key=lambda kf: (not kf[1].confirmed, -kf[1].share, len(kf[1].box)))
 
     def _name(self, found: Found, kind: str) -> Cause:
@@ -278,7 +299,7 @@ class Diagnosis:
         )
 
     def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str) -> Evidence:
-        bad = [not r.succeeded and self._kind(r) == kind for r in self._runs]
+        bad = [not r.succeeded and self._kind(r) in kind.split(OR) for r in self._runs]
         inside = [all(codes[p] in values for p, values in box) for codes in self._codes]
         near: list[tuple[Condition, int | None]] = []
         for condition in conditions:
@@ -286,7 +307,7 @@ class Diagnosis:
             refuting = [
                 i
                 for i, run in enumerate(self._runs)
-                if not bad[i] and not condition.holds(run.config) and all(c.holds(run.config) for c in others)
+                if run.succeeded and not condition.holds(run.config) and all(c.holds(run.config) for c in others)
             ]
             near.append((condition, refuting[0] if refuting else None))
         failed = [i for i, hit in enumerate(inside) if hit and bad[i]]
@@ -294,7 +315,7 @@ class Diagnosis:
         tried = sum(len({self._codes[i][p] for i in failed}) for p in free)
         return Evidence(
             failed=len(failed),
-            succeeded=sum(hit and not bad[i] for i, hit in enumerate(inside)),
+            succeeded=sum(hit and self._runs[i].succeeded for i, hit in enumerate(inside)),
             near_misses=tuple(near),
             values_tried=tried / max(1, sum(self.space.sizes[p] for p in free)),
         )

@@ -56,6 +56,7 @@ class Planner:
         self.done: set[Codes] = set()
         self._members = stacked(beliefs.shapes)
         self._reachable: dict[tuple[Box, int, int], bool] = {}
+        self._avoided: tuple[Box, ...] = ()
         self._all: Ints | None = None
         if np.prod(self.sizes.astype(float)) <= _SMALL:
             self._all = np.indices(tuple(self.sizes)).reshape(len(self.sizes), -1).T.astype(np.int64)
@@ -93,7 +94,23 @@ class Planner:
                 return plan
         return None
 
+    def avoid(self, boxes: Iterable[Box]) -> None:
+        """Where failures of other kinds stand: a run there tells nothing about this kind."""
+        failing = self.beliefs.x[: self.beliefs.runs][self.beliefs.failed[: self.beliefs.runs]]
+        avoided = tuple(
+            box for box in sorted(boxes, key=repr) if not any(all(f[p] in v for p, v in box) for f in failing)
+        )
+        if avoided != self._avoided:
+            self._avoided = avoided
+            self._reachable.clear()
+
+    @property
+    def _free(self) -> bool:
+        return self.valid is None and not self._avoided
+
     def _allowed(self, codes: Codes) -> bool:
+        if any(all(codes[p] in values for p, values in box) for box in self._avoided):
+            return False
         return self.valid is None or self.valid(codes)
 
     def _anywhere(self, busy: set[Codes]) -> Plan | None:
@@ -181,7 +198,7 @@ class Planner:
             inside = [mass @ beliefs.shapes[p].members for p, mass in enumerate(beliefs.local(b, int(k)))]
             rest = [int(j) for j in np.flatnonzero(beliefs.on[b]) if j != k]
             for codes, chance in self._around(inside, self.visible(b, int(k))):
-                if self.valid is not None:
+                if not self._free:
                     codes, chance = self._repaired(codes, chance, inside)
                 if not any(self._holds(b, j, codes) for j in rest):
                     plans.append(Plan(codes, "confirm", box, float(self._bits(chance))))
@@ -190,7 +207,7 @@ class Planner:
     def visible(self, b: int, k: int) -> list[npt.NDArray[np.bool_]]:
         """The values at which a term can be seen to fail: no other term hides it, and some valid run stands there."""
         seen = self.beliefs.observable(b, k)
-        if self.valid is None:
+        if self._free:
             return seen
         box = self.beliefs.box(b, k)
         for p, mask in enumerate(seen):

@@ -89,9 +89,7 @@ class Report:
                 said.append(f"No run has shown yet that {condition_in_words(condition, self.space)} is needed.")
             else:
                 shown = _short(self.runs[run].config)
-                said.append(
-                    f"Without {condition_in_words(condition, self.space)} it did not fail so: run {run} ({shown})."
-                )
+                said.append(f"Without {condition_in_words(condition, self.space)} it succeeded: run {run} ({shown}).")
         return said
 
     @property

@@ -50,6 +50,10 @@ class Search:
             self.unseen.refute(np.array(codes))
         self._untouched += 1
 
+    def skip(self, codes: Codes) -> None:
+        """This configuration was run, but its outcome says nothing here."""
+        self.planner.done.add(codes)
+
     def think(self) -> None:
         """Bring the hypotheses up to date with the runs told since the last time."""
         if not self._untouched:
