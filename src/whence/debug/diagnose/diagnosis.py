@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BUDGET = 1000
 _FLAKY = 0.05
+_HOPELESS = 200  # failures without a success after which a search that has no budget gives up
 OR = " | "  # between the kinds of failure that one cause shows
 _QUIET = 0.01  # bits: exploring stops below this once every cause is confirmed
 _WIDEST = {True: 64, False: 300}  # values per ordinal or categorical parameter that the search can weigh one by one
@@ -190,6 +191,8 @@ class Diagnosis:
     def plan(self) -> Plan | None:
         if self._over or self.left == 0:
             return None
+        if self.budget is None and len(self._runs) >= _HOPELESS and not any(r.succeeded for r in self._runs):
+            return None
         if not self._searches:
             self._searches[FAILED] = self._search()
             for codes, run in zip(self._codes, self._runs, strict=True):
@@ -214,9 +217,9 @@ class Diagnosis:
 
     def _is_done(self, plan: Plan) -> bool:
         if self.goal == "one":
-            return self.executions > 0 and self.executions % 4 == 0 and any(f.confirmed for f in self._found(4))
+            return self.executions > 0 and self.executions % 4 == 0 and any(f.confirmed for f in self._quick())
         if plan.bits < _QUIET and any(not r.succeeded for r in self._runs):
-            return all(f.confirmed for f in self._found(4))
+            return all(f.confirmed for f in self._quick())
         return False
 
     def tell(
@@ -262,8 +265,8 @@ class Diagnosis:
             self._causes = (len(self._runs), tuple(self._name(f, kind) for kind, f in self._answers()))
         return self._causes[1]
 
-    def _found(self, rounds: int = 12) -> list[Found]:
-        return [f for s in self._searches.values() for f in s.found(rounds)]
+    def _quick(self) -> list[Found]:
+        return [f for s in self._searches.values() for f in s.found(1, exact=False)]
 
     def _answers(self) -> Iterator[tuple[str, Found]]:
         if not any(r.succeeded for r in self._runs) or all(r.succeeded for r in self._runs):

@@ -77,12 +77,14 @@ class Search:
         self.think()
         return self.planner.choose(pending, explore=explore)
 
-    def found(self, rounds: int = 12, *, everything: bool = False) -> list[Found]:
-        """The causes of the best hypothesis that enough others share (or all of them), after some more thought."""
+    def found(self, rounds: int = 12, *, everything: bool = False, exact: bool = True) -> list[Found]:
+        """The causes of the best hypothesis that enough others share (or all of them), after some more thought; with
+        `exact` also that of the lattice search, which may take a second."""
         beliefs = self.beliefs
         if not beliefs.failed[: beliefs.runs].any():
             return []
-        beliefs.propose()
+        if exact:
+            beliefs.propose()
         for _ in range(rounds):
             beliefs.sweep()
             beliefs.refresh()
