@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
+    from whence.debug.explain import Explanation
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
     from whence.debug.why_not import Dropped
@@ -65,6 +66,7 @@ class Session:
 
         return verify_rows(self._lineage(df), rows)
 
+
     @contextmanager
     def capture(self) -> Iterator[None]:
         """Within the block, what a checkpoint is made from is remembered, so that traces go on through it."""
@@ -72,6 +74,13 @@ class Session:
 
         with remembered(self._plans()):
             yield
+
+    def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
+        """Which conditions on columns set the bad rows apart from the good ones."""
+        from whence.debug.explain import explain
+
+        self._require_open()
+        return explain(bad, good, **options)
 
     def _lineage(self, df: DataFrame) -> SqlLineage:
         from whence.sql import SqlLineage
