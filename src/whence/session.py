@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from whence.model import ConnectUnsupported, SessionClosed
+from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import SparkSession
-
-DEFAULT_STORE = ".whence"
 
 
 class Session:
@@ -21,7 +20,7 @@ class Session:
         if not hasattr(spark, "_jsparkSession"):
             raise ConnectUnsupported
         self._spark = spark
-        self._store_location = str(store or DEFAULT_STORE)
+        self._store = Store.at(store)
         self._closed = False
 
     @property
@@ -31,7 +30,9 @@ class Session:
 
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""
-        self._closed = True
+        if not self._closed:
+            self._closed = True
+            self._store.close()
 
     def _require_open(self) -> None:
         if self._closed:
