@@ -12,6 +12,8 @@ from whence.store import Store
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import SparkSession
 
+    from whence.store.catalog import Catalog
+
 
 class Session:
     """One attachment of whence to one Spark session; a context manager."""
@@ -22,16 +24,27 @@ class Session:
         self._spark = spark
         self._store = Store.at(store)
         self._closed = False
+        from whence.watch import Watcher
+
+        self._watcher = Watcher(spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
         self._require_open()
         return self._spark
 
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, with everything that this application has done so far."""
+        self._require_open()
+        self._watcher.flush()
+        return self._store.catalog
+
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""
         if not self._closed:
             self._closed = True
+            self._watcher.close()
             self._store.close()
 
     def _require_open(self) -> None:

@@ -9,6 +9,7 @@ from whence.model.errors import (
     SourceChanged,
     StoreError,
     StoreTooNew,
+    UnknownDataset,
     UnsupportedOperator,
     WhenceError,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "StoreError",
     "StoreTooNew",
     "Strategy",
+    "UnknownDataset",
     "UnsupportedOperator",
     "WhenceError",
 ]

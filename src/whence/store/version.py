@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whence.model import StoreTooNew
 
-VERSIONS = ("0001",)
+VERSIONS = ("0001", "0002")
 HEAD = VERSIONS[-1]
 
 
