@@ -24,9 +24,9 @@ class Session:
         self._spark = spark
         self._store = Store.at(store)
         self._closed = False
-        from whence.watch import Watcher
+        from whence.watch import watch
 
-        self._watcher = Watcher(spark, self._store)
+        self._watcher = watch(spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
@@ -37,14 +37,16 @@ class Session:
     def catalog(self) -> Catalog:
         """The catalogue, with everything that this application has done so far."""
         self._require_open()
-        self._watcher.flush()
+        if self._watcher is not None:
+            self._watcher.flush()
         return self._store.catalog
 
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""
         if not self._closed:
             self._closed = True
-            self._watcher.close()
+            if self._watcher is not None:
+                self._watcher.close()
             self._store.close()
 
     def _require_open(self) -> None:

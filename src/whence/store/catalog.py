@@ -222,7 +222,7 @@ class Catalog:
         old_keys, new_keys = {_key(e) for e in old}, {_key(e) for e in new}
         added = [e for e in new if _key(e) not in old_keys]
         removed = [e for e in old if _key(e) not in new_keys]
-        return Results(added, kind), Results(removed, kind)  # type: ignore[arg-type,return-value]
+        return Results(added, kind), Results(removed, kind)  # type: ignore[return-value]
 
     def add_operators(self, added: Iterable[Operator]) -> None:
         """Write operators of existing runs down, in order; one of the same run and id is replaced."""
@@ -264,9 +264,9 @@ class Catalog:
 
     def _find(self, connection: sa.Connection, named: Named, as_of: Moment | None) -> int:
         namespace, name = (None, named) if isinstance(named, str) else tuple(named)
-        query = sa.select(aliases.c.dataset, aliases.c.until, datasets.c.namespace, datasets.c.name).join(
-            datasets, datasets.c.id == aliases.c.dataset
-        )
+        query = sa.select(
+            aliases.c.dataset, aliases.c.since, aliases.c.until, datasets.c.namespace, datasets.c.name
+        ).join(datasets, datasets.c.id == aliases.c.dataset)
         exact = (
             aliases.c.name == name
             if namespace is None
@@ -280,7 +280,7 @@ class Catalog:
             rows = connection.execute(query.where(ends)).all()
         if as_of is not None:
             when = _when(as_of)
-            then = [row for row in rows if row.until is None or row.until > when]
+            then = [row for row in rows if row.since <= when and (row.until is None or row.until > when)]
         else:
             then = [row for row in rows if row.until is None]
         found = {row.dataset: (row.namespace, row.name) for row in then or rows}

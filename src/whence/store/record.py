@@ -84,11 +84,12 @@ class _Writer:
         if known is None:
             for namespace, name in seen.aliases:
                 other = self._lookup(namespace, name)
-                if other is None or (other.kind != "path" and seen.kind != "path"):
+                unnamed = other is not None and other.namespace == "spark-ml"
+                if other is None or (other.kind != "path" and seen.kind != "path" and not unnamed):
                     continue
                 known = other
-                if other.kind == "path" and seen.kind != "path":
-                    # a path that turns out to be a table: the table's name is the better one
+                if unnamed or (other.kind == "path" and seen.kind != "path"):
+                    # a path that turns out to be a table, a model that is saved: the new name is the better one
                     self._c.execute(
                         datasets.update()
                         .where(datasets.c.id == other.id)

@@ -133,6 +133,20 @@ public class Watcher extends SparkListener {
         return out.toString();
     }
 
+    public String outputIds(QueryExecution qe) {
+        StringBuilder out = new StringBuilder();
+        scala.collection.Iterator attributes = qe.analyzed().output().iterator();
+        while (attributes.hasNext()) {
+            out.append(((org.apache.spark.sql.catalyst.expressions.Attribute) attributes.next()).exprId().id()).append(' ');
+        }
+        return out.toString();
+    }
+
+    public String qualified(String path, org.apache.spark.SparkContext context) throws Exception {
+        org.apache.hadoop.fs.Path given = new org.apache.hadoop.fs.Path(path);
+        return given.getFileSystem(context.hadoopConfiguration()).makeQualified(given).toString();
+    }
+
     /** The RDDs behind one, as lines "id<tab>name<tab>class<tab>path"; stops at the ids given (space separated). */
     public String rdds(org.apache.spark.rdd.RDD rdd, String stop) {
         java.util.HashSet seen = new java.util.HashSet();
@@ -203,7 +217,8 @@ public class Watcher extends SparkListener {
             if (start.properties() != null && start.properties().getProperty("spark.sql.execution.id") != null) {
                 return;
             }
-            if (start.properties() != null && start.properties().getProperty("whence.quiet") != null) {
+            String tags = start.properties() == null ? null : start.properties().getProperty("spark.job.tags");
+            if (tags != null && tags.indexOf("whence-quiet") >= 0) {
                 return;
             }
             StringBuilder names = new StringBuilder();
@@ -264,7 +279,7 @@ public class Watcher extends SparkListener {
     private void finished(SparkListenerSQLExecutionStart start, SparkListenerSQLExecutionEnd end) {
         long began = System.nanoTime();
         QueryExecution qe = end.qe();
-        if (start != null && start.sparkPlanInfo() == null) {
+        if (start != null && start.jobTags().toString().indexOf("whence-quiet") >= 0) {
             return;
         }
         StringBuilder line = new StringBuilder("{\"what\":\"query\",\"id\":").append(end.executionId());
@@ -836,6 +851,13 @@ class Snapshot {
             return;
         }
         String name = expression.getClass().getSimpleName();
+        if (name.equals("Cast") || name.equals("UpCast")) {
+            Expression inner = (Expression) expression.children().head();
+            if (inner.resolved() && inner.dataType().equals(expression.dataType())) {
+                expression(inner);
+                return;
+            }
+        }
         out.append("{\"c\":").append(quote(name));
         if (expression instanceof Alias) {
             out.append(",\"id\":").append(((Alias) expression).exprId().id()).append(",\"n\":").append(quote(((Alias) expression).name()));

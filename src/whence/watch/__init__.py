@@ -1,5 +1,5 @@
 """Watches a Spark session: what it reads, writes, trains and streams, down to columns (SAC)."""
 
-from whence.watch.watcher import Watcher
+from whence.watch.watcher import Watcher, watch
 
-__all__ = ["Watcher"]
+__all__ = ["Watcher", "watch"]

@@ -388,6 +388,7 @@ COMMANDS: dict[str, Rule] = {
     "InsertIntoHiveTable": _insert_hive,
     "CreateDataSourceTableAsSelectCommand": _create_as,
     "CreateHiveTableAsSelectCommand": _create_as,
+    "SaveAsV1TableCommand": _create_as,
     "OptimizedCreateHiveTableAsSelectCommand": _create_as,
     "InsertIntoDataSourceCommand": _insert_source,
     "InsertIntoDataSourceDirCommand": _insert_directory,

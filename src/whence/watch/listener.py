@@ -64,6 +64,20 @@ class Listener:
         frame: Any = df
         return [int(number) for number in self._watcher.leafIds(frame._jdf.queryExecution()).split()]
 
+    def output_ids(self, df: DataFrame) -> list[int]:
+        frame: Any = df
+        return [int(number) for number in self._watcher.outputIds(frame._jdf.queryExecution()).split()]
+
+    def qualified(self, path: str) -> str:
+        """A path as Hadoop completes it: with its file system, and from the root."""
+        return str(self._watcher.qualified(path, self._spark.sparkContext._jsc.sc()))  # type: ignore[attr-defined]
+
+    def tag(self, name: str) -> None:
+        self._spark.sparkContext.addJobTag(name)
+
+    def untag(self, name: str) -> None:
+        self._spark.sparkContext.removeJobTag(name)
+
     def rdds(self, rdd: Any, stop: str) -> list[list[str]]:
         """What an RDD was computed from: [id, name, class, path] of each RDD behind it."""
         text: str = self._watcher.rdds(rdd._jrdd.rdd(), stop)
@@ -82,16 +96,20 @@ class Listener:
         if "://" not in warehouse and not warehouse.startswith("file:"):
             warehouse = f"file:{os.path.abspath(warehouse)}"
         metastore = None
-        if context.getConf().get("spark.sql.catalogImplementation", "in-memory") == "hive":
-            uris = hadoop.get("hive.metastore.uris") or context.getConf().get("spark.hive.metastore.uris", "")
+        if self._spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "hive":
+            uris = hadoop.get("hive.metastore.uris") or context._conf.get("spark.hive.metastore.uris", "")
             if uris:
                 metastore = uris.split(",")[0].replace("thrift://", "hive://")
         return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId)
 
     def _make(self) -> Any:
-        source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
-        parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loader = self._cached(source, parent) or self._compiled(source, parent)
+        # py4j remembers methods by the name of their class, so one JVM must see the class only once: the gateway, which
+        # lives as long as its JVM, keeps the loader.
+        loader = vars(self._gateway).get("_whence_loader")
+        if loader is None:
+            source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
+            parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            loader = self._gateway._whence_loader = self._cached(source, parent) or self._compiled(source, parent)
         (constructor, *_) = loader.loadClass("whence.Watcher").getConstructors()
         arguments = self._gateway.new_array(self._jvm.java.lang.Object, 3)
         arguments[0], arguments[1] = CAPACITY, MOST_CHARACTERS

@@ -106,9 +106,17 @@ class Reading:
         """An expression with a name becomes an attribute."""
         if isinstance(expression, dict) and "id" in expression and expression["c"] == "Alias":
             self.scope.attributes[expression["id"]] = self.scope.of(expression)
+            if expression["id"] in self.place.models:
+                self._scored(expression["id"])
             fields = struct_fields(self.scope, expression["k"][0])
             if fields:
                 self.scope.structs[expression["id"]] = fields
+
+    def _scored(self, attribute: int) -> None:
+        """A model made this column, so the model is behind it too."""
+        model = self.dataset(self.place.models[attribute])
+        self.read.add(model)
+        self.scope.attributes[attribute] |= {(model, "model", TRANSFORMATION, False)}
 
     def cte(self, number: int, definition: Node, row: Row) -> None:
         attributes = [n for n, _, _ in output(definition)]

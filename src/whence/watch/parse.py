@@ -118,7 +118,8 @@ class Builder:
         if effect.kind in ("drop", "rename", "alter", "truncate"):
             sources = set()
         for source in sorted(sources):
-            self.links[Link(source, target, effect.kind)] = None
+            kind = "score" if reading.datasets[source].kind == "model" else effect.kind
+            self.links[Link(source, target, kind)] = None
         self._column_links(target, columns, row)
         self._views()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.util
 import logging
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import Change, Link, Observation, Seen
 from whence.watch.parse import application, moment, observe
+from whence.watch.quiet import QUIET
 from whence.watch.redact import parse_redacted, redact
 from whence.watch.sources import of_path
 
@@ -35,19 +39,28 @@ class Patches:
         from pyspark.sql import SparkSession
 
         for name in _SAVES:
-            self._wrap(RDD, name, self._saving)
-        self._wrap(SparkSession, "createDataFrame", self._creating)
+            self.wrap(RDD, name, self._saving)
+        self.wrap(SparkSession, "createDataFrame", self._creating)
         from pyspark.sql.classic.dataframe import DataFrame
 
         self._wrap_property(DataFrame, "rdd")
+        self._learning: object = None
+        self._hook = _OnImport("pyspark.ml", lambda: self.quietly(self._learn))
+
+    def _learn(self) -> None:
+        from whence.watch.ml import MachineLearning
+
+        if self._learning is None and self._watcher.active:
+            self._learning = MachineLearning(self, self._watcher, self._listener)
 
     def remove(self) -> None:
+        self._hook.remove()
         for owner, name, wrapper, original in reversed(self._undo):
             if owner.__dict__.get(name) is wrapper:  # otherwise somebody wrapped it again: then ours just passes on
                 setattr(owner, name, original)
         self._undo.clear()
 
-    def _wrap(self, owner: type, name: str, around: Callable[..., Any]) -> None:
+    def wrap(self, owner: type, name: str, around: Callable[..., Any]) -> None:
         original = owner.__dict__.get(name)
         if original is None:
             return
@@ -67,14 +80,14 @@ class Patches:
         def get(frame: Any) -> Any:
             rdd = original.__get__(frame, owner)
             if self._watcher.active:
-                self._quietly(self._note_frame, frame, rdd)
+                self.quietly(self._note_frame, frame, rdd)
             return rdd
 
         wrapper = property(get, doc=original.__doc__)
         setattr(owner, name, wrapper)
         self._undo.append((owner, name, wrapper, original))
 
-    def _quietly(self, action: Callable[..., Any], *args: Any) -> Any:
+    def quietly(self, action: Callable[..., Any], *args: Any) -> Any:
         try:
             return action(*args)
         except Exception:
@@ -84,7 +97,7 @@ class Patches:
 
     def _creating(self, original: Callable[..., Any], session: Any, data: Any = None, *args: Any, **kwargs: Any) -> Any:
         frame = original(session, data, *args, **kwargs) if data is not None else original(session, *args, **kwargs)
-        self._quietly(self._note_memory, frame, kwargs.get("data") if data is None else data)
+        self.quietly(self._note_memory, frame, kwargs.get("data") if data is None else data)
         return frame
 
     def _note_memory(self, frame: Any, data: Any) -> None:
@@ -107,9 +120,8 @@ class Patches:
     def _saving(self, original: Callable[..., Any], rdd: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         """An RDD written to a path: what it was computed from is read off its dependencies before it runs."""
         started = datetime.now(timezone.utc)
-        behind = self._quietly(self._listener.rdds, rdd, " ".join(map(str, self._frames))) or []
-        context = rdd.context
-        context.setLocalProperty("whence.quiet", "1")
+        behind = self.quietly(self._listener.rdds, rdd, " ".join(map(str, self._frames))) or []
+        self._listener.tag(QUIET)
         error: str | None = None
         try:
             return original(rdd, path, *args, **kwargs)
@@ -117,7 +129,7 @@ class Patches:
             error = redact(str(problem))[:4000]
             raise
         finally:
-            context.setLocalProperty("whence.quiet", None)
+            self._listener.untag(QUIET)
             name = getattr(original, "__name__", "save")
             self._watcher.submit(lambda: self._saved(behind, path, name, started, error))
 
@@ -177,5 +189,34 @@ class Patches:
         links = tuple(Link(place, len(sources), "collect") for place in range(len(sources)))
         return Observation(run, (*sources, application(self._watcher.place)), (), links)
 
-    def is_internal(self, observation: Observation) -> bool:
-        return False
+
+class _OnImport(importlib.abc.MetaPathFinder):
+    """Calls back once a module has been imported; numpy, which pyspark.ml needs, is not forced on those who do not use it."""
+
+    def __init__(self, module: str, then: Callable[[], object]) -> None:
+        self._module = module
+        self._then = then
+        if module in sys.modules:
+            then()
+        else:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != self._module:
+            return None
+        self.remove()
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return None
+        loader, then, run = spec.loader, self._then, spec.loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            run(module)
+            then()
+
+        loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -23,6 +23,8 @@ class Place:
     application_id: str = ""
     memory: Mapping[int, str] = field(default_factory=dict)
     """Attributes made by createDataFrame, and from what."""
+    models: Mapping[int, Seen] = field(default_factory=dict)
+    """Attributes that a model added to a DataFrame."""
 
     @property
     def tables(self) -> str:

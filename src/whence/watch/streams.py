@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, Protocol
 
 from whence.model import COMPLETED, FAILED, RUNNING, Run
 from whence.model.lineage import Observation, Seen
@@ -21,10 +21,18 @@ class _Stream:
     waiting: list[Observation] = field(default_factory=list)
 
 
+class HasPlace(Protocol):
+    place: Place
+
+
 class Streams:
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, where: HasPlace) -> None:
+        self._where = where
         self._streams: dict[str, _Stream] = {}
+
+    @property
+    def _place(self) -> Place:
+        return self._where.place
 
     def _stream(self, run_id: str) -> _Stream:
         if run_id not in self._streams:

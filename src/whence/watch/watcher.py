@@ -17,11 +17,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from whence.model import StoreError
-from whence.model.lineage import Observation
+from whence.model.lineage import Observation, Seen
 from whence.store.spool import Spool
 from whence.watch.listener import Listener
 from whence.watch.parse import observe
 from whence.watch.redact import parse_redacted
+from whence.watch.sources import Place
 from whence.watch.streams import Streams
 
 if TYPE_CHECKING:
@@ -35,17 +36,26 @@ FLUSH_SECONDS = 60.0
 RETRY_SECONDS = 5.0
 
 
+def watch(spark: SparkSession, store: Store) -> Watcher | None:
+    """A watcher of this session; None, and a warning, where it cannot be watched: the rest of whence works without."""
+    try:
+        return Watcher(spark, store)
+    except Exception:
+        log.warning("whence cannot watch this session, so its catalogue stays empty", exc_info=True)
+        return None
+
+
 class Watcher:
     def __init__(self, spark: SparkSession, store: Store) -> None:
         self._store = store
         self._spool = Spool(store.location.spool)
         self._listener = Listener(spark)
-        self.place = self._listener.place()
         self.memory: dict[int, str] = {}
-        self.place = replace(self.place, memory=self.memory)
+        self.models: dict[int, Seen] = {}
+        self.place = Place(memory=self.memory, models=self.models)
         self._tasks: queue.Queue[Callable[[], Observation | None]] = queue.Queue(maxsize=10_000)
         self._nested: dict[int, list[dict[str, Any]]] = defaultdict(list)
-        self._streams = Streams(self.place)
+        self._streams = Streams(self)
         self._marks: dict[int, threading.Event] = {}
         self._next_mark = 0
         self._lock = threading.Lock()
@@ -100,13 +110,23 @@ class Watcher:
         self._thread.join(FLUSH_SECONDS)
 
     def _work(self) -> None:
+        try:
+            self.place = replace(self._listener.place(), memory=self.memory, models=self.models)
+        except Exception:
+            self._failed("the session's settings")
+        troubles = 0
         while True:
             try:
                 lines = self._listener.take(200, 500)
+                troubles = 0
             except Exception:
-                if not self._stopping:
+                troubles += 1
+                if self._stopping or troubles > 3:
                     log.debug("the JVM is gone", exc_info=True)
-                return
+                    return
+                log.warning("whence could not reach its listener; trying again", exc_info=True)
+                time.sleep(0.1 * troubles)
+                continue
             for line in lines:
                 try:
                     self._line(line)
@@ -159,8 +179,7 @@ class Watcher:
         self.parse_seconds.append(time.perf_counter() - began)
         del self.parse_seconds[:-10_000]
         for observation in found:
-            if not self._patches.is_internal(observation):
-                self._keep(observation)
+            self._keep(observation)
 
     def _keep(self, observation: Observation | None) -> None:
         if observation is None:
