@@ -223,7 +223,7 @@ CASES = [
         "df.rdd collected",
         [lambda spark, home: spark.table("t1").rdd.collect()],
         {("t1", "whence-tests")},
-        [table("t1")],
+        [table("t1"), "INSERT INTO t1 VALUES (1, 'a')"],
     ),
     Case("a new session", [_new_session], {("t1", "t2")}, [table("t1"), table("t2")]),
     Case(
@@ -232,7 +232,7 @@ CASES = [
         {("t1", "parted")},
         [table("t1"), "CREATE TABLE parted (id INT, name STRING) USING parquet PARTITIONED BY (name)"],
     ),
-    Case("the same data by path and by table", [_by_path_and_table], {("t1", "t2")}, [table("t1")]),
+    Case("the same data by path and by table", [_by_path_and_table], {("t1", "t2")}, [table("t1"), "INSERT INTO t1 VALUES (1, 'a')"]),
     Case(
         "rename keeps the history",
         ["INSERT INTO t2 SELECT * FROM t1", "ALTER TABLE t2 RENAME TO t3"],

@@ -27,6 +27,9 @@ from whence.watch.sources import Place
 MOST_LINKS = 200_000
 """Column links of one run. Beyond it (thousands of columns, each from thousands) only datasets are kept."""
 
+READERS = frozenset("csv json xml text load parquet orc table jdbc avro format".split())
+"""A job under one of these looks for a schema; nobody asked for its rows."""
+
 
 def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
     """None when the execution neither read nor made anything that can be named."""
@@ -34,18 +37,30 @@ def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
     if not isinstance(plan, dict) or plan.get("c") in (None, "CommandResult"):
         return None
     reading = Reading(place)
-    effects = effects_of(plan, reading, snapshot)
-    if effects is None:
-        return None
     coarse = bool(snapshot.get("coarse"))
     built = Builder(reading, coarse)
-    for effect in effects:
-        built.add(effect)
-    if not effects:
-        built.collect(plan, application(place))
+    for command in _commands(plan):
+        reading.read = set()
+        effects = effects_of(command, reading, snapshot)
+        if effects is None:
+            return None
+        for effect in effects:
+            built.add(effect)
+        if not effects:
+            if str(snapshot.get("call")).partition(" at ")[0] in READERS:
+                return None
+            built.collect(plan, application(place))
     if not built.links and not built.changes and not reading.read:
         return None
     return built.observation(run_of(snapshot, place, plan, reading, coarse))
+
+
+def _commands(plan: Node) -> list[Node]:
+    """A statement with several INSERTs is a union of commands."""
+    children = plan.get("k") or []
+    if plan["c"] == "Union" and children and all(c["c"] in COMMANDS for c in children):
+        return list(children)
+    return [plan]
 
 
 def observe_batch(snapshot: Mapping[str, Any], stream: Mapping[str, Any], place: Place) -> Observation | None:
