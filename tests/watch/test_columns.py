@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from cases import clean, short
 
@@ -109,7 +107,7 @@ CASES: dict[str, tuple[str, dict[str, dict[str, str]]]] = {
     ),
     "pivot": (
         "SELECT * FROM (SELECT id, name, amount FROM t1) PIVOT (sum(amount) FOR name IN ('a' AS a))",
-        {"id": {"t1.id": "IDENTITY"}, "a": {"t1.amount": "AGGREGATION", "t1.name": "CONDITIONAL"}, "*": {"t1.id": "GROUP_BY"}},
+        {"id": {"t1.id": "IDENTITY"}, "a": {"t1.amount": "AGGREGATION", "t1.name": "CONDITIONAL"}, "*": {"t1.id": "GROUP_BY", "t1.name": "GROUP_BY"}},
     ),
     "rollup": (
         "SELECT city, count(id) AS n FROM t2 GROUP BY ROLLUP (city)",

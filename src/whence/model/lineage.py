@@ -109,3 +109,16 @@ class DatasetVersion:
     how: str
     external: str | None = None
     columns: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Application:
+    """All runs of one application together."""
+
+    id: str
+    runs: int
+    failed: int
+    started: datetime | None
+    ended: datetime | None
+    inputs: tuple[Dataset, ...] = ()
+    outputs: tuple[Dataset, ...] = ()

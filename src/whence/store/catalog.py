@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from whence.model import Dataset, Operator, Run, StoreError, UnknownDataset
-from whence.model.lineage import EVERY_COLUMN, ColumnEdge, DatasetVersion, Edge, Observation
+from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownDataset
+from whence.model.lineage import EVERY_COLUMN, Application, ColumnEdge, DatasetVersion, Edge, Observation
 from whence.store import graph
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
@@ -134,6 +134,47 @@ class Catalog:
             ]
         return Results(found, DatasetVersion)
 
+    def changed_by(self, run: str | Run) -> Results[DatasetVersion]:
+        """The versions of datasets that a run made."""
+        number = run.id if isinstance(run, Run) else run
+        with self._reading() as connection:
+            rows = connection.execute(
+                sa.select(versions).where(versions.c.run == number).order_by(versions.c.dataset, versions.c.number)
+            ).all()
+            known = self._datasets(connection, [row.dataset for row in rows])
+            found = [
+                DatasetVersion(d, r.number, r.run, moment(r.at), r.how, r.external, tuple(tuple(c) for c in r.columns))
+                for d, r in zip(known, rows, strict=True)
+            ]
+        return Results(found, DatasetVersion)
+
+    def applications(self) -> Results[Application]:
+        """Each application with its runs rolled up; the runs themselves stay apart."""
+        name = runs.c.application
+        failed = sa.func.sum(sa.case((runs.c.status == FAILED, 1), else_=0))
+        query = (
+            sa.select(name, sa.func.count(), failed, sa.func.min(runs.c.started), sa.func.max(runs.c.ended))
+            .group_by(name)
+            .order_by(sa.func.min(runs.c.started))
+        )
+        sides = (
+            sa.select(runs.c.application, edges.c.source, edges.c.target)
+            .join(edges, edges.c.run == runs.c.id)
+            .distinct()
+        )
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+            ends = connection.execute(sides).all()
+            numbers = sorted({n for e in ends for n in (e.source, e.target)})
+            known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
+        found = []
+        for application, count, bad, first, last in rows:
+            own = [e for e in ends if e.application == application]
+            inputs = tuple(known[n] for n in dict.fromkeys(e.source for e in own))
+            outputs = tuple(known[n] for n in dict.fromkeys(e.target for e in own))
+            found.append(Application(application, count, int(bad or 0), moment(first), moment(last), inputs, outputs))
+        return Results(found, Application)
+
     def edges(
         self,
         level: str = "dataset",
@@ -141,8 +182,12 @@ class Catalog:
         source: Named | None = None,
         target: Named | None = None,
         as_of: Moment | None = None,
+        expand: bool = True,
     ) -> Results[Edge] | Results[ColumnEdge]:
-        """What every run was seen to do, oldest first. With `as_of`, only the edges that held at that time."""
+        """What every run was seen to do, oldest first. With `as_of`, only the edges that held at that time.
+
+        A link that reaches every column of its target stands once for each of them; with expand=False once, as `*`.
+        """
         _require(level, ("dataset", "column"), "level")
         with self._reading() as connection:
             query = sa.select(edges).order_by(edges.c.id)
@@ -173,7 +218,7 @@ class Catalog:
             if level == "dataset":
                 return Results(self._edges(connection, steps), Edge)
             found = list(graph.columns_of(connection, steps))
-            return Results(self._column_edges(connection, found), ColumnEdge)
+            return Results(self._column_edges(connection, found, expand), ColumnEdge)
 
     def lineage(
         self,
@@ -285,7 +330,7 @@ class Catalog:
             then = [row for row in rows if row.until is None]
         found = {row.dataset: (row.namespace, row.name) for row in then or rows}
         if len(found) == 1:
-            return next(iter(found))
+            return int(next(iter(found)))
         if not found:
             raise UnknownDataset(
                 f"The catalogue knows no dataset {named!r}. w.catalog.datasets() lists those it knows."
@@ -320,7 +365,9 @@ class Catalog:
             for s in steps
         ]
 
-    def _column_edges(self, connection: sa.Connection, found: list[graph.ColumnStep]) -> list[ColumnEdge]:
+    def _column_edges(
+        self, connection: sa.Connection, found: list[graph.ColumnStep], expand: bool = True
+    ) -> list[ColumnEdge]:
         numbers = list({n: None for c in found for n in (c.step.source, c.step.target)})
         known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
         every = {c.step.target for c in found if c.target_column == EVERY_COLUMN}
@@ -329,7 +376,7 @@ class Catalog:
         for c in found:
             s = c.step
             names: Iterable[str] = (c.target_column,)
-            if c.target_column == EVERY_COLUMN:
+            if c.target_column == EVERY_COLUMN and expand:
                 names = columns.get((s.target, s.target_versions[1])) or known[s.target].columns or (EVERY_COLUMN,)
             for name in names:
                 result.append(

@@ -851,6 +851,10 @@ class Snapshot {
             return;
         }
         String name = expression.getClass().getSimpleName();
+        if (name.equals("OuterReference") && ((scala.Product) expression).productElement(0) instanceof Expression) {
+            expression((Expression) ((scala.Product) expression).productElement(0));
+            return;
+        }
         if (name.equals("Cast") || name.equals("UpCast")) {
             Expression inner = (Expression) expression.children().head();
             if (inner.resolved() && inner.dataType().equals(expression.dataType())) {

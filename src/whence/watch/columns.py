@@ -121,6 +121,11 @@ def _aggregate(scope: Scope, expression: Expr) -> Contributions:
     return through(AGGREGATION, scope.of(function)) | scope.all(condition, CONDITIONAL)
 
 
+def _pivot(scope: Scope, expression: Expr) -> Contributions:
+    """The pivot column says which of the values is taken."""
+    return scope.all(expression["k"][:1], CONDITIONAL) | scope.all(expression["k"][1:], TRANSFORMATION)
+
+
 def _window(scope: Scope, expression: Expr) -> Contributions:
     function, spec = expression["k"][0], expression["k"][1:]
     if isinstance(function, dict) and function["c"] in (
@@ -178,6 +183,7 @@ RULES: dict[str, Callable[[Scope, Expr], Contributions]] = {
     "If": _if,
     "Coalesce": _coalesce,
     "AggregateExpression": _aggregate,
+    "PivotFirst": _pivot,
     "WindowExpression": _window,
     "GetStructField": _field,
     "ScalarSubquery": _subquery,

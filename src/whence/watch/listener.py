@@ -70,7 +70,8 @@ class Listener:
 
     def qualified(self, path: str) -> str:
         """A path as Hadoop completes it: with its file system, and from the root."""
-        return str(self._watcher.qualified(path, self._spark.sparkContext._jsc.sc()))  # type: ignore[attr-defined]
+        context: Any = self._spark.sparkContext
+        return str(self._watcher.qualified(path, context._jsc.sc()))
 
     def tag(self, name: str) -> None:
         self._spark.sparkContext.addJobTag(name)

@@ -27,7 +27,7 @@ from whence.watch.sources import Place
 MOST_LINKS = 200_000
 """Column links of one run. Beyond it (thousands of columns, each from thousands) only datasets are kept."""
 
-READERS = frozenset("csv json xml text load parquet orc table jdbc avro format".split())
+READERS = frozenset(["csv", "json", "xml", "text", "load", "parquet", "orc", "table", "jdbc", "avro", "format"])
 """A job under one of these looks for a schema; nobody asked for its rows."""
 
 
