@@ -370,9 +370,48 @@ class Snapshot {
             line.append(",\"dynamic\":").append(mode.equalsIgnoreCase("DYNAMIC"));
         } catch (Throwable ignored) {
         }
-        line.append(",\"plan\":").append(plan());
+        String text = plan();
+        line.append(",\"plan\":").append(text);
+        if (text.toLowerCase().indexOf("\"subscribepattern\"") >= 0) {
+            java.util.TreeSet topics = new java.util.TreeSet();
+            try {
+                topics(qe.executedPlan(), topics, 0);
+            } catch (Throwable ignored) {
+            }
+            StringBuilder found = new StringBuilder();
+            java.util.Iterator some = topics.iterator();
+            while (some.hasNext()) {
+                found.append(found.length() > 0 ? "," : "").append(quote(String.valueOf(some.next())));
+            }
+            line.append(",\"topics\":[").append(found).append(']');
+        }
         line.append(",\"coarse\":").append(coarse);
         return line.toString();
+    }
+
+    /* A pattern says which topics might be read; only the physical scan knows which were. */
+    private static void topics(org.apache.spark.sql.execution.SparkPlan plan, java.util.Set found, int depth) throws Exception {
+        if (depth > 20) {
+            return;
+        }
+        scala.collection.Iterator leaves = plan.collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            Object leaf = leaves.next();
+            String name = leaf.getClass().getSimpleName();
+            if (name.equals("AdaptiveSparkPlanExec")) {
+                topics((org.apache.spark.sql.execution.SparkPlan) call(leaf, "executedPlan"), found, depth + 1);
+            } else if (name.endsWith("QueryStageExec")) {
+                topics((org.apache.spark.sql.execution.SparkPlan) call(leaf, "plan"), found, depth + 1);
+            } else if (name.equals("BatchScanExec")) {
+                scala.collection.Iterator partitions = ((scala.collection.Seq) call(leaf, "inputPartitions")).iterator();
+                while (partitions.hasNext()) {
+                    Object range = field(partitions.next(), "offsetRange", "offsetRange");
+                    if (range != null) {
+                        found.add(call(call(range, "topicPartition"), "topic"));
+                    }
+                }
+            }
+        }
     }
 
     String plan() {

@@ -234,6 +234,18 @@ def moment(millis: object) -> datetime | None:
     return datetime.fromtimestamp(millis / 1000, timezone.utc) if isinstance(millis, (int, float)) else None
 
 
-def without_changes(observation: Observation) -> Observation:
-    """A failed run made nothing: what it would have read and written is told, but no version follows."""
-    return replace(observation, changes=())
+def with_topics(observation: Observation, patterns: Mapping[str, list[str]]) -> Observation:
+    """A pattern of topics replaced by the topics that it matched."""
+    datasets = list(observation.datasets)
+    links, columns = list(observation.links), list(observation.columns)
+    for place, seen in enumerate(observation.datasets):
+        topics = patterns.get(seen.name) if seen.kind == "topic" else None
+        if not topics:
+            continue
+        datasets[place] = replace(seen, name=topics[0])
+        for topic in topics[1:]:
+            datasets.append(replace(seen, name=topic))
+            new = len(datasets) - 1
+            links += [replace(link, source=new) for link in observation.links if link.source == place]
+            columns += [replace(c, source=new) for c in observation.columns if c.source == place]
+    return replace(observation, datasets=tuple(datasets), links=tuple(links), columns=tuple(columns))

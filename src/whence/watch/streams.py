@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from whence.model import COMPLETED, FAILED, RUNNING, Run
 from whence.model.lineage import Observation, Seen
-from whence.watch.parse import moment, observe, observe_batch
+from whence.watch.parse import moment, observe, observe_batch, with_topics
 from whence.watch.sources import Place
 
 
@@ -69,7 +69,7 @@ class Streams:
 
     def _of_stream(self, stream: _Stream, observation: Observation) -> Observation | None:
         """Only what this stream has not done before; a batch like the last adds nothing."""
-        observation = _with_topics(observation, stream.patterns)
+        observation = with_topics(observation, stream.patterns)
         links = tuple(
             link for link in observation.links if self._key(observation, link.source, link.target) not in stream.stored
         )
@@ -129,20 +129,3 @@ class Streams:
 
 def _is_pattern(seen: Seen, snapshot: Mapping[str, Any]) -> bool:
     return any(c in seen.name for c in "*[]()|+?^$\\")
-
-
-def _with_topics(observation: Observation, patterns: Mapping[str, list[str]]) -> Observation:
-    """A pattern of topics replaced by the topics that it matched."""
-    datasets = list(observation.datasets)
-    links, columns = list(observation.links), list(observation.columns)
-    for place, seen in enumerate(observation.datasets):
-        topics = patterns.get(seen.name) if seen.kind == "topic" else None
-        if not topics:
-            continue
-        datasets[place] = replace(seen, name=topics[0])
-        for topic in topics[1:]:
-            datasets.append(replace(seen, name=topic))
-            new = len(datasets) - 1
-            links += [replace(link, source=new) for link in observation.links if link.source == place]
-            columns += [replace(c, source=new) for c in observation.columns if c.source == place]
-    return replace(observation, datasets=tuple(datasets), links=tuple(links), columns=tuple(columns))

@@ -20,7 +20,7 @@ from whence.model import StoreError
 from whence.model.lineage import Observation, Seen
 from whence.store.spool import Spool
 from whence.watch.listener import Listener
-from whence.watch.parse import observe
+from whence.watch.parse import observe, with_topics
 from whence.watch.redact import parse_redacted
 from whence.watch.sources import Place
 from whence.watch.streams import Streams
@@ -171,6 +171,11 @@ class Watcher:
             found = self._streams.batch(seen, inner)
         else:
             whole = observe(seen, self.place)
+            topics = next((i["topics"] for i in [seen, *inner] if i.get("topics")), None)
+            if whole is not None and topics:
+                patterns = {s.name: topics for s in whole.datasets if s.kind == "topic" and s.name not in topics}
+                read = {whole.datasets[link.source].name for link in whole.links}
+                whole = with_topics(whole, {name: found for name, found in patterns.items() if name in read})
             found = (
                 [whole]
                 if whole is not None
