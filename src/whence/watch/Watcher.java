@@ -405,12 +405,25 @@ class Snapshot {
             } else if (name.equals("BatchScanExec")) {
                 scala.collection.Iterator partitions = ((scala.collection.Seq) call(leaf, "inputPartitions")).iterator();
                 while (partitions.hasNext()) {
-                    Object range = field(partitions.next(), "offsetRange", "offsetRange");
-                    if (range != null) {
-                        found.add(call(call(range, "topicPartition"), "topic"));
-                    }
+                    topic(partitions.next(), found);
+                }
+            } else if (name.equals("RowDataSourceScanExec")) {
+                org.apache.spark.rdd.RDD rdd = (org.apache.spark.rdd.RDD) call(leaf, "rdd");
+                while (!rdd.getClass().getSimpleName().equals("KafkaSourceRDD") && !rdd.dependencies().isEmpty()) {
+                    rdd = ((org.apache.spark.Dependency) rdd.dependencies().head()).rdd();
+                }
+                org.apache.spark.Partition[] partitions = rdd.partitions();
+                for (int i = 0; i < partitions.length; i++) {
+                    topic(partitions[i], found);
                 }
             }
+        }
+    }
+
+    private static void topic(Object partition, java.util.Set found) throws Exception {
+        Object range = field(partition, "offsetRange", "offsetRange");
+        if (range != null) {
+            found.add(call(call(range, "topicPartition"), "topic"));
         }
     }
 
