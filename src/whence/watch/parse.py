@@ -35,7 +35,7 @@ def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
     """None when the execution neither read nor made anything that can be named."""
     plan = snapshot.get("plan")
     if not isinstance(plan, dict) or plan.get("c") in (None, "CommandResult"):
-        return None
+        return _never_ran(snapshot, place) if plan is None and snapshot.get("error") else None
     reading = Reading(place)
     coarse = bool(snapshot.get("coarse"))
     built = Builder(reading, coarse)
@@ -53,6 +53,11 @@ def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
     if not built.links and not built.changes and not reading.read:
         return None
     return built.observation(run_of(snapshot, place, plan, reading, coarse))
+
+
+def _never_ran(snapshot: Mapping[str, Any], place: Place) -> Observation:
+    """A query that failed before it had a plan, say because a table does not exist."""
+    return Observation(run_of(snapshot, place, {"c": "Unresolved"}, Reading(place), False))
 
 
 def _commands(plan: Node) -> list[Node]:
@@ -196,9 +201,12 @@ class Builder:
         self.columns[ColumnLink(source, column, target, name, kind, SUBTYPES[transformation], masked)] = None
 
     def observation(self, run: Run) -> Observation:
-        return Observation(
-            run, tuple(self._reading.datasets), tuple(self.changes), tuple(self.links), tuple(self.columns)
-        )
+        known = tuple(self._reading.datasets)
+        if run.status == FAILED:  # it made nothing, but what it read and was to write is worth telling
+            inputs = list(dict.fromkeys(known[link.source].name for link in self.links))
+            outputs = [known[change.dataset].name for change in self.changes]
+            run = replace(run, details={**run.details, "inputs": inputs, "outputs": outputs})
+        return Observation(run, known, tuple(self.changes), tuple(self.links), tuple(self.columns))
 
 
 def run_of(snapshot: Mapping[str, Any], place: Place, plan: Node, reading: Reading, coarse: bool) -> Run:
