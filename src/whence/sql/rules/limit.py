@@ -1,0 +1,155 @@
+"""LIMIT and OFFSET: the row itself, if it is certain which rows were kept.
+
+With an order it is certain, unless rows tie at a cut; then all of these are taken in, with a note. Without an order it
+is certain only when there are no more rows than the limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from whence.model import NonDeterministic
+from whence.sql.blocks import Annotated
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Attr, Plan
+from whence.sql.tree import Node, place_of
+
+_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
+
+
+def limit(node: Node, build: Builder) -> Annotated:
+    below = node.children[0].children[0] if node.children[0].kind == "LocalLimit" else node.children[0]
+    skip = 0
+    if below.kind == "Offset":
+        skip = _number(below.plan.offsetExpr())
+        below = below.children[0]
+    return _kept(node, build, below, skip, skip + _number(node.plan.limitExpr()))
+
+
+def offset(node: Node, build: Builder) -> Annotated:
+    return _kept(node, build, node.children[0], _number(node.plan.offsetExpr()), None)
+
+
+def _number(expression: Plan) -> int:
+    return int(expression.eval(None))
+
+
+def _kept(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
+    projections, order = _down_to_sort(below)
+    if order is None:
+        return _unordered(node, build, below, start, stop)
+    kept = _ordered(node, build, order, start, stop)
+    for project in reversed(projections):
+        columns = build.c.items(project.plan.projectList())
+        kept = Annotated(build.c.project([*columns, *kept.attrs], kept.plan), kept.links)
+    return kept
+
+
+def _down_to_sort(node: Node) -> tuple[list[Node], Node | None]:
+    """Projections between the limit and the sort: the limit goes through them unchanged."""
+    projections = []
+    while node.kind == "Project" or node.kind in _NAMES_ONLY:
+        if node.kind == "Project":
+            projections.append(node)
+        node = node.children[0]
+    is_global = node.kind == "Sort" and node.plan.productElement(1)
+    return projections, node if is_global else None
+
+
+def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
+    c = build.c
+    child = build.annotate(below)
+    if not build.compute:
+        build.deferred = True
+        return child
+    if stop is not None and start == 0:
+        some = c.materialise(c.limit(stop + 1, child.plan))
+        if some.count() <= stop:
+            return Annotated(c.plan_of(some), child.links)
+    what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
+    raise NonDeterministic(
+        f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
+        f"worked out afterwards. Sort before it.\nIt stands here in the query:\n{place_of(build.root, node)}"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Top:
+    """The first rows in order, computed: their sort keys and positions are behind their own columns."""
+
+    plan: Plan
+    keyed: Plan  # all rows, with their sort keys
+    keys: list[Attr]
+    at: Attr
+
+
+def _ordered(node: Node, build: Builder, order: Node, start: int, stop: int | None) -> Annotated:
+    c = build.c
+    child = build.annotate(order.children[0])
+    if not build.compute:
+        build.deferred = True
+        return child
+    own = [*c.output(order.plan), *child.attrs]
+    if start > 0:
+        build.freeze(node)
+    if stop == start:
+        return Annotated(c.filter(c.parse("false"), child.plan), child.links)
+    top = _top(build, order, child, (start if stop is None else stop) + 1)
+    plan = _between(build, top, start, stop)
+    for cut in {start, stop} - {0, None}:
+        assert cut is not None
+        if _ties_at(build, top, cut):
+            build.note(node, f"rows tie at row {cut} of the order, so all rows that tie there are counted in")
+            plan = _with_ties(build, top, plan, cut)
+    return Annotated(c.project(own, plan), child.links)
+
+
+def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
+    c = build.c
+    keys = [c.alias(o.child(), "whence_order") for o in c.items(order.plan.order())]
+    keyed = c.extend(child.plan, keys)
+    position = c.alias(c.position(), "whence_position")
+    first = c.limit(count, c.with_children(order.plan, [keyed]))
+    computed = c.materialise(c.extend(first, [position]))  # one partition, in order: positions run from 0
+    return _Top(c.plan_of(computed), keyed, [k.toAttribute() for k in keys], position.toAttribute())
+
+
+def _between(build: Builder, top: _Top, start: int, stop: int | None) -> Plan:
+    c = build.c
+    columns = c.output(top.keyed)
+    if stop is None:
+        return _without(build, top, c.filter(c.expression("LessThan", top.at, c.long(start)), top.plan))
+    inside = c.conjunction(
+        [
+            c.expression("GreaterThanOrEqual", top.at, c.long(start)),
+            c.expression("LessThan", top.at, c.long(stop)),
+        ]
+    )
+    return c.project(columns, c.filter(inside, top.plan))
+
+
+def _without(build: Builder, top: _Top, first: Plan) -> Plan:
+    """All rows but the first ones, told by everything that is known of a row."""
+    c = build.c
+    columns = c.output(top.keyed)
+    names = [c.alias(column, "whence_first") for column in columns]
+    pairs = [c.same(column, name.toAttribute()) for column, name in zip(columns, names, strict=True)]
+    return c.join(top.keyed, c.project(names, first), "leftanti", c.conjunction(pairs))
+
+
+def _ties_at(build: Builder, top: _Top, cut: int) -> bool:
+    c = build.c
+    wanted = c.disjunction([c.expression("EqualTo", top.at, c.long(p)) for p in (cut - 1, cut)])
+    rows = c.frame(c.project(top.keys, c.filter(wanted, top.plan))).collect()
+    return len(rows) == 2 and all(a == b or (a != a and b != b) for a, b in zip(*rows, strict=True))
+
+
+def _with_ties(build: Builder, top: _Top, plan: Plan, cut: int) -> Plan:
+    c = build.c
+    last = c.filter(c.expression("EqualTo", top.at, c.long(cut)), top.plan)
+    names = [c.alias(key, "whence_cut") for key in top.keys]
+    tie = c.plan_of(c.materialise(c.project(names, last)))
+    same = c.conjunction([c.same(key, name.toAttribute()) for key, name in zip(top.keys, names, strict=True)])
+    others = c.project(c.output(top.keyed), c.join(plan, tie, "leftanti", same))
+    tied = c.join(top.keyed, tie, "leftsemi", same)
+    return c.plan_of(c.materialise(c.union([others, tied])))
