@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from whence.model import Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 
@@ -87,21 +88,20 @@ class Results(Sequence[T], Generic[T]):
         names, rows = self.table()
         return pd.DataFrame.from_records(rows, columns=names)
 
-    def toDF(self, spark: SparkSession | None = None) -> DataFrame:
+    def toDF(self, spark: Any = None) -> Any:
         """A Spark DataFrame, made in the given session or in the active one."""
-        from pyspark.sql import SparkSession, types
-
-        session = spark or SparkSession.getActiveSession()
+        # no import: who has no Spark session has no use for this, and the server must start without pyspark
+        module = sys.modules.get("pyspark.sql")
+        session = spark or (module.SparkSession.getActiveSession() if module else None)
         if session is None:
             raise ValueError("There is no active Spark session: give one, toDF(spark).")
         names, rows = self.table()
-        kinds = {str: types.StringType(), int: types.LongType(), bool: types.BooleanType(), float: types.DoubleType()}
+        kinds = {str: "string", int: "bigint", bool: "boolean", float: "double", datetime: "timestamp"}
         fields = []
         for place, name in enumerate(names):
             first = next((row[place] for row in rows if row[place] is not None), "")
-            kind = types.TimestampType() if hasattr(first, "timestamp") else kinds.get(type(first), types.StringType())
-            fields.append(types.StructField(name, kind))
-        return session.createDataFrame(rows, types.StructType(fields))
+            fields.append(f"`{name}` {kinds.get(type(first), 'string')}")
+        return session.createDataFrame(rows, ", ".join(fields))
 
 
 def _holds_dataset(field: dataclasses.Field[Any]) -> bool:
