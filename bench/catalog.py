@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - rows of data read best as rows
 """Lineage questions in a large catalogue: 100,000 runs and 1,000,000 column edges, depth 10, on SQLite and PostgreSQL.
 
 2,000 datasets of ten columns in 50 layers; each is made from two of the layer before, 50 times over. Three shapes:
@@ -95,12 +96,11 @@ def fill(store: Store, shape: str, scale: float) -> tuple[int, int]:
 
 def ask(store: Store, rounds: int) -> dict[str, list[float]]:
     chance = random.Random(3)
+    catalog, middle = store.catalog, 1.0 + LAYERS * WIDTH * (REPEATS // 2)
     took: dict[str, list[float]] = {"datasets": [], "columns": [], "one column": [], "forward": [], "as of": []}
     for _ in range(rounds):
         name = ("bench", f"t{LAYERS - 1}_{chance.randrange(WIDTH)}")
         first = ("bench", f"t{LAYERS - 11}_{chance.randrange(WIDTH)}")
-        middle = 1.0 + LAYERS * WIDTH * (REPEATS // 2)
-        catalog = store.catalog
         took["datasets"].append(harness.timed(lambda n=name: catalog.lineage(n, depth=10)))
         took["columns"].append(harness.timed(lambda n=name: catalog.lineage(n, depth=10, level="column")))
         took["one column"].append(harness.timed(lambda n=name: catalog.lineage(n, depth=10, column="c1")))

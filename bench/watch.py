@@ -200,9 +200,9 @@ def main() -> None:
         name="watch",
         title="What being watched costs",
         line=(
-            f"small statements {ratio:.3f}x (promised {SMALL_LIMIT}), TPC-DS {ds:.3f}x (promised {TPCDS_LIMIT}), column lineage "
-            f"{1000 * parse:.1f} ms at the median (promised 50), {endurance['lost']:.0f} of {asked.many} statements lost, "
-            f"heap {endurance['heap growth MB']:+.1f} MB"
+            f"small statements {ratio:.3f}x (promised {SMALL_LIMIT}), TPC-DS {ds:.3f}x (promised {TPCDS_LIMIT}), "
+            f"column lineage {1000 * parse:.1f} ms at the median (promised 50), "
+            f"{endurance['lost']:.0f} of {asked.many} statements lost, heap {endurance['heap growth MB']:+.1f} MB"
         ),
         columns=("what", "without", "with", "promised"),
         rows=rows,
@@ -215,7 +215,8 @@ def main() -> None:
             **large,
         },
         notes=(
-            "The store is SQLite; what the watcher does after a statement has returned shares the machine with the next one.",
+            "The store is SQLite; what the watcher does after a statement has returned shares the machine with "
+            "the next one.",
             "Growth is from after the first tenth of the statements to the end, after garbage collection.",
         ),
         raw=raw,

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - rows of data read best as rows
 """The acceptance list: what is run, and the edges that must follow. SAC's own test list, and what whence adds to it.
 
 A case is data. `setup` and `run` are statements: SQL text, or a function of (spark, home). `edges` are (source, target) as

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - rows of data read best as rows
 """Column lineage with OpenLineage's transformation types: the query, and the edges that must follow, side by side."""
 
 from __future__ import annotations

@@ -148,7 +148,8 @@ def test_the_last_action_is_not_lost_at_exit(end: str, tmp_path: Path) -> None:
         from pyspark.sql import SparkSession
         import whence
         spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-                 .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate())
+                 .config("spark.driver.bindAddress", "127.0.0.1")
+                 .config("spark.driver.host", "127.0.0.1").getOrCreate())
         w = whence.attach(spark, store={str(tmp_path / "store")!r})
         spark.range(3).write.parquet({str(tmp_path / "a")!r})
         spark.read.parquet({str(tmp_path / "a")!r}).write.parquet({str(tmp_path / "b")!r})

@@ -14,12 +14,13 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-import kafka_broker
+# ruff: noqa: E402
 import kafka_cases
-import maven
 from cases import CASES, clean, run, short
 from pyspark.sql import SparkSession
 
+import kafka_broker
+import maven
 import whence
 
 
@@ -47,7 +48,9 @@ def found(spark: SparkSession, home: str, action: Any) -> dict[str, Any]:
         with whence.attach(spark, store=f"{place}/store") as w:
             action(place)
             return {
-                "edges": sorted([name(e.source), name(e.target)] for e in w.catalog.edges() if e.source.kind != "memory"),
+                "edges": sorted(
+                    [name(e.source), name(e.target)] for e in w.catalog.edges() if e.source.kind != "memory"
+                ),
                 "gaps": [r.details["gaps"] for r in w.catalog.runs() if "gaps" in r.details],
                 "failed": w._watcher.counts["failed"],
             }

@@ -30,8 +30,8 @@ class Seen:
 class Change:
     """What a run did to a dataset. The numbers are places in `Observation.datasets`.
 
-    how: append (also merge, update, delete: earlier rows stay), overwrite (earlier inputs no longer count), create, alter,
-    define (a view says what it is made of), truncate, drop, rename (then `to` is the new name).
+    how: append (also merge, update, delete: earlier rows stay), overwrite (earlier inputs no longer count), create,
+    alter, define (a view says what it is made of), truncate, drop, rename (then `to` is the new name).
     """
 
     dataset: int

@@ -1,7 +1,7 @@
-"""Apache Atlas: the catalogue as Atlas v2 entities and processes, by REST (the official client) or as Kafka notifications.
+"""Apache Atlas: the catalogue as Atlas v2 entities and processes, by REST (official client) or as Kafka notifications.
 
-`type_definitions()` is what Atlas must know first: SAC's spark_* types. The external types (fs_path, hdfs_path, kafka_topic,
-hbase_table, rdbms_table, hive_table, aws_s3_*) ship with Atlas itself.
+`type_definitions()` is what Atlas must know first: SAC's spark_* types. The external types (fs_path, hdfs_path,
+kafka_topic, hbase_table, rdbms_table, hive_table, aws_s3_*) ship with Atlas itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from whence.store.catalog import Catalog
 HOOK_TOPIC = "ATLAS_HOOK"
 
 _EXTERNAL = {
-    "Referenceable", "Asset", "DataSet", "Process", "fs_path", "hdfs_path", "aws_s3_bucket", "aws_s3_pseudo_dir", "hbase_table",
-    "kafka_topic", "rdbms_table", "hive_table",
+    "Referenceable", "Asset", "DataSet", "Process", "fs_path", "hdfs_path", "aws_s3_bucket", "aws_s3_pseudo_dir",
+    "hbase_table", "kafka_topic", "rdbms_table", "hive_table",
 }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def qualified_name(dataset: Dataset) -> str:
 
 
 def entities(catalog: Catalog, runs: Iterable[Run] | None = None) -> list[dict[str, Any]]:
-    """Every dataset, its columns, and one process for each run that made something; not one for the whole application."""
+    """Every dataset, its columns, and one process for each run that made something, not for the application."""
     numbers = _Guids()
     found: dict[str, dict[str, Any]] = {}
     for run in catalog.runs() if runs is None else runs:

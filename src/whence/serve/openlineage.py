@@ -1,6 +1,7 @@
 """OpenLineage: the catalogue's runs as events of spec 2-0-2, and events of other tools into the catalogue.
 
-Sending goes through the official client (`pip install whence[openlineage]`), so HTTP, files and Kafka are its transports.
+Sending goes through the official client (`pip install whence[openlineage]`), so HTTP, files and Kafka are
+its transports.
 """
 
 from __future__ import annotations

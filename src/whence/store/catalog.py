@@ -1,4 +1,4 @@
-"""The catalogue: runs, datasets, their versions and the edges between them. No pyspark here: the server needs no JVM."""
+"""The catalogue: runs, datasets, their versions and the edges between them. No pyspark: the server needs no JVM."""
 
 from __future__ import annotations
 

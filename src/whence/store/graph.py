@@ -1,7 +1,7 @@
 """Lineage questions: a walk over the edges, one or two range queries for each step away from the start.
 
-The walk keeps, for each dataset, which of its versions matter. Backward, these are the version at the time asked and what
-was read to make it; forward, every version there was.
+The walk keeps, for each dataset, which of its versions matter. Backward, these are the version at the time asked and
+what was read to make it; forward, every version there was.
 """
 
 from __future__ import annotations

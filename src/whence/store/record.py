@@ -114,7 +114,7 @@ class _Writer:
         return known
 
     def _absorb(self, known: _Known, other: _Known) -> None:
-        """Both a table and its path were seen before it was known that they are one: the path's edges go to the table."""
+        """A table and its path, seen apart, turn out to be one: the path's edges go to the table."""
         shift = known.version
         self._c.execute(
             edges.update()

@@ -247,7 +247,7 @@ def _altered(seen: Seen, f: Fields) -> Seen:
         for c in f.get("columnsToAdd") or ()
         if isinstance(c, dict) and isinstance(c.get("name"), list)
     ]
-    return replace(seen, columns=tuple([*(("+" + n, t) for n, t in added)]) if added else ())
+    return replace(seen, columns=tuple(("+" + n, t) for n, t in added))
 
 
 def _load(r: Reading, f: Fields, node: Node) -> list[Effect]:
@@ -437,14 +437,17 @@ COMMANDS: dict[str, Rule] = {
     "WriteToContinuousDataSource": _stream_write,
 }
 
-ALTERS = ("AlterTable", "AddColumns", "DropColumns", "RenameColumn", "AlterColumn", "SetTable", "AddPartitions", "DropPartitions",
-          "RenamePartitions", "ReplaceColumns", "UnsetTable", "AddCheckConstraint", "RecoverPartitions")  # fmt: skip
+ALTERS = (
+    "AlterTable", "AddColumns", "DropColumns", "RenameColumn", "AlterColumn", "SetTable", "AddPartitions",
+    "DropPartitions", "RenamePartitions", "ReplaceColumns", "UnsetTable", "AddCheckConstraint", "RecoverPartitions",
+)  # fmt: skip
 
 SILENT = (
-    "Show", "Describe", "Desc", "Set", "Reset", "Use", "Explain", "Cache", "Uncache", "ClearCache", "Refresh", "Analyze", "AddJar",
-    "AddFile", "AddArchive", "List", "CreateFunction", "DropFunction", "RefreshFunction", "CreateTempView", "CreateVariable",
-    "DropVariable", "Call", "RepairTable", "Comment", "ExternalCommand", "CommandResult", "UnsetNamespace", "CreateUserDefined", "StreamingExplain",
-    "CreateTempFunction", "DropTempView", "CompoundBody", "SingleStatement",
+    "Show", "Describe", "Desc", "Set", "Reset", "Use", "Explain", "Cache", "Uncache", "ClearCache", "Refresh",
+    "Analyze", "AddJar", "AddFile", "AddArchive", "List", "CreateFunction", "DropFunction", "RefreshFunction",
+    "CreateTempView", "CreateVariable", "DropVariable", "Call", "RepairTable", "Comment", "ExternalCommand",
+    "CommandResult", "UnsetNamespace", "CreateUserDefined", "StreamingExplain", "CreateTempFunction",
+    "DropTempView", "CompoundBody", "SingleStatement",
 )  # fmt: skip
 """Commands that neither make nor change data."""
 

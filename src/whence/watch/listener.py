@@ -1,7 +1,8 @@
 """The only Python file that touches Spark's private classes for listening; Watcher.java is its other half.
 
-The listener runs inside the JVM on a queue of its own, so that no query waits for Python. It is compiled by Janino, which
-is part of Spark, the first time a version of whence meets a version of Spark; after that its class files come from a cache.
+The listener runs inside the JVM on a queue of its own, so that no query waits for Python. It is compiled by Janino,
+which is part of Spark, the first time a version of whence meets a version of Spark; after that its class files come
+from a cache.
 """
 
 from __future__ import annotations

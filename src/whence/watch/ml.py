@@ -1,7 +1,7 @@
 """Machine learning: PySpark's pipelines send no events, so fitting, transforming, saving and loading are wrapped.
 
-What happens inside (the many jobs of a fit, the many small files of a saved model) is tagged and left out: each call is one
-run. A model goes by its saved path; before it is saved it has a name of its own, which the path then replaces.
+What happens inside (the many jobs of a fit, the many small files of a saved model) is tagged and left out: each call is
+one run. A model goes by its saved path; before it is saved it has a name of its own, which the path then replaces.
 """
 
 from __future__ import annotations

@@ -267,8 +267,7 @@ def _with_cte(r: Reading, node: Node) -> Row:
 def _view(r: Reading, node: Node) -> Row:
     """A temporary view is looked through. Any other is a dataset, and what it is made of is told beside."""
     if node["f"].get("isTempView"):
-        row = r.children(node)
-        return row
+        return r.children(node)
     inner = Reading(r.place)
     inner._known, inner.datasets, inner.views = r._known, r.datasets, r.views
     row = inner.children(node)

@@ -69,7 +69,7 @@ def _commands(plan: Node) -> list[Node]:
 
 
 def observe_batch(snapshot: Mapping[str, Any], stream: Mapping[str, Any], place: Place) -> Observation | None:
-    """What `foreachBatch` did: Spark gives it a batch whose plan has lost its source, so the stream's own plan stands in."""
+    """What `foreachBatch` did: the batch's plan has lost its source, so the stream's own plan stands in."""
     plan, outer = snapshot.get("plan"), stream.get("plan")
     if not isinstance(plan, dict) or not isinstance(outer, dict) or not outer.get("k"):
         return observe(snapshot, place)

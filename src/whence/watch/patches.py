@@ -191,7 +191,7 @@ class Patches:
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Calls back once a module has been imported; numpy, which pyspark.ml needs, is not forced on those who do not use it."""
+    """Calls back once a module has been imported, so that nobody imports pyspark.ml who does not use it."""
 
     def __init__(self, module: str, then: Callable[[], object]) -> None:
         self._module = module

@@ -53,8 +53,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 # One cheap look decides whether any rule can apply: most plans hold no secret.
 _SUSPECT = re.compile(
-    rf"{_WORDS}|://[^\s/@\"']*:[^\s/@\"']*@|jdbc:oracle:\w+:[^/@\s\"']+/|identified\s+by|\bsig=|x-amz-|bearer |basic |AKIA|ASIA|"
-    r"gh[pousr]_|dapi|xox[abpr]-|sk[-_]|AIza|eyJ|PRIVATE KEY",
+    rf"{_WORDS}|://[^\s/@\"']*:[^\s/@\"']*@|jdbc:oracle:\w+:[^/@\s\"']+/|identified\s+by|"
+    r"\bsig=|x-amz-|bearer |basic |AKIA|ASIA|gh[pousr]_|dapi|xox[abpr]-|sk[-_]|AIza|eyJ|PRIVATE KEY",
     re.IGNORECASE,
 )
 

@@ -102,7 +102,7 @@ def read(place: Place, leaf: Fields) -> tuple[list[Seen], str | None]:
     rule = LEAVES.get(leaf["c"])
     if rule is None:
         return [], leaf["c"]
-    return rule(place, leaf["f"] if "f" in leaf else {}, leaf.get("out", []))
+    return rule(place, leaf.get("f", {}), leaf.get("out", []))
 
 
 Found = tuple[list[Seen], str | None]
@@ -176,7 +176,7 @@ def of_identifier(
     columns: tuple[tuple[str, str], ...] = (),
     version: str | None = None,
 ) -> Seen:
-    """A table of a catalogue plug-in, named like those of the session's: the warehouse is its location without its name."""
+    """A table of a catalogue plug-in, named like the session's own: the warehouse is its location without its name."""
     parts = [*identifier.get("namespace", ()), identifier["name"]]
     name = ".".join(parts)
     if catalog == "spark_catalog":

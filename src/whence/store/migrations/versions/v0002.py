@@ -92,5 +92,6 @@ def upgrade() -> None:
     op.create_index("relationships_by_source", "relationships", ["source"])
     op.create_index("relationships_by_target", "relationships", ["target"])
     op.execute(
-        "INSERT INTO aliases (dataset, namespace, name, since) SELECT id, namespace, name, coalesce(created, 0) FROM datasets"
+        "INSERT INTO aliases (dataset, namespace, name, since) "
+        "SELECT id, namespace, name, coalesce(created, 0) FROM datasets"
     )

@@ -39,7 +39,8 @@ TRANSFORMATION = {
         "type": {"enum": ["DIRECT", "INDIRECT"]},
         "subtype": {
             "enum": [
-                "IDENTITY", "TRANSFORMATION", "AGGREGATION", "JOIN", "GROUP_BY", "FILTER", "SORT", "WINDOW", "CONDITIONAL",
+                "IDENTITY", "TRANSFORMATION", "AGGREGATION",
+                "JOIN", "GROUP_BY", "FILTER", "SORT", "WINDOW", "CONDITIONAL",
             ]
         },
         "masking": {"type": "boolean"},
