@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from apache_atlas.client.base_client import AtlasClient
-
 from test_openlineage import observed
+
 from whence.model import COMPLETED, Run
 from whence.model.lineage import Change, Link, Observation, Seen
 from whence.serve import atlas
