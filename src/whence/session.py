@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
@@ -19,8 +20,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.why_not import Dropped
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-
-DEFAULT_STORE = ".whence"
+    from whence.store.catalog import Catalog
 
 
 class Session:
@@ -30,15 +30,26 @@ class Session:
         if not hasattr(spark, "_jsparkSession"):
             raise ConnectUnsupported
         self._spark = spark
-        self._store_location = str(store or DEFAULT_STORE)
+        self._store = Store.at(store)
         self._closed = False
         self._catalyst: Catalyst | None = None
         self._context: LineageContext | None = None
+        from whence.watch import watch
+
+        self._watcher = watch(spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
         self._require_open()
         return self._spark
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, with everything that this application has done so far."""
+        self._require_open()
+        if self._watcher is not None:
+            self._watcher.flush()
+        return self._store.catalog
 
     # --- DataFrames and SQL
 
@@ -116,17 +127,28 @@ class Session:
         if self._context is None:
             from whence.rdd import LineageContext
 
-            self._context = LineageContext(self._spark.sparkContext, self._store_location)
+            self._context = LineageContext(self._spark.sparkContext, str(self._files))
         return self._context
+
+    @property
+    def _files(self) -> Path:
+        """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
+        location = self._store.location
+        return location.directory or Path(location.tables)
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
         if self._catalyst is not None:
             self._catalyst.release()
             self._catalyst = None
-        if self._context is not None and not self._closed:
+        if self._context is not None:
             self._context.close()
-        self._closed = True
+        if self._watcher is not None:
+            self._watcher.close()
+        self._store.close()
 
     def _require_open(self) -> None:
         if self._closed:
