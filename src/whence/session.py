@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, SessionClosed
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import SparkSession
+
+    from whence.actors import Actor, ActorStore, TracingDataflow
 
 DEFAULT_STORE = ".whence"
 
@@ -23,11 +26,35 @@ class Session:
         self._spark = spark
         self._store_location = str(store or DEFAULT_STORE)
         self._closed = False
+        self._actors: ActorStore | None = None
 
     @property
     def spark(self) -> SparkSession:
         self._require_open()
         return self._spark
+
+    @property
+    def actors(self) -> ActorStore:
+        """Everything about actors that is not a method here; `whence.actors.ActorStore` is the door without Spark."""
+        self._require_open()
+        if self._actors is None:
+            from whence.actors import ActorStore
+
+            home = DEFAULT_STORE if "://" in self._store_location else self._store_location
+            self._actors = ActorStore(Path(home) / "actors")
+        return self._actors
+
+    def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
+        """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
+        return self.actors.register(name, kind, parents, **options)
+
+    def flow_link(self, giver: Actor | str, taker: Actor | str) -> None:
+        """What `giver` puts out, `taker` takes in."""
+        self.actors.flow_link(giver, taker)
+
+    def trace(self, records: Any, direction: str = "backward", root: Any = None) -> TracingDataflow:
+        """Follow records through actors; for DataFrames ask `backward` and `forward`."""
+        return self.actors.trace(records, direction, root)
 
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""

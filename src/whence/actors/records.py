@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import hashlib
+import itertools
 import marshal
 import uuid
 from collections.abc import Iterator, Sequence
@@ -72,6 +73,13 @@ def hash_record(value: Record) -> bytes:
         value = _canonical(value)
     # marshal's version 2 writes no back references, so equal values give equal bytes
     return hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
+
+
+def _hash_tuples(values: Sequence[tuple[Any, ...]]) -> list[bytes]:
+    if not _PLAIN.issuperset(map(type, itertools.chain.from_iterable(values))):
+        return [hash_record(v) for v in values]
+    hashed, dumps = hashlib.blake2b, marshal.dumps
+    return [hashed(dumps(v, 2), digest_size=16).digest() for v in values]
 
 
 def identify(value: Record) -> Name:
@@ -157,6 +165,8 @@ def columns(values: Any) -> list[tuple[Any, Any]]:
                 return [(None, _from_names(values, domain))]
             except (OverflowError, pa.ArrowInvalid):
                 pass  # an int beyond 64 bits is named by its hash
+        elif kinds == {tuple}:
+            return [(None, pa.array(_hash_tuples(values), pa.binary()))]
     names = [identify(v) for v in values]
     if not names:
         return []

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from whence.actors.files import Files
@@ -37,6 +37,9 @@ class ReplayPlan:
     filters: Mapping[str, Filter]
     known: frozenset[str] = frozenset()  # paths of the original run; of these, the ones without a filter stay idle
     observe: bool = False
+    restarted: Mapping[str, str] = field(
+        default_factory=dict
+    )  # name -> path: a restarted actor comes without container
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def filter_for(self, path: str) -> Filter:
@@ -100,7 +103,9 @@ def replay_plan(trace: TracingDataflow, rerun: frozenset[str] | None = None, obs
                 locations_moved=moved or other.locations_moved,
             )
         filters[step.actor.path] = mine
-    known = frozenset(s.path for s in trace.registry.specs.values())
+    # what takes from the asked actors was not traced, but shall show what they put out again
+    after = _onward(trace.registry, _asked(trace))
+    known = frozenset(s.path for s in trace.registry.specs.values() if s.id not in after)
     return ReplayPlan(filters, known, observe)
 
 
@@ -136,10 +141,7 @@ def to_restart(store: _Store, registry: Registry, actors: set[str], onward: bool
     """What to restart, feeders first, so that these actors run again; `onward`: and all that takes from them."""
     edges = registry.edges()
     if onward:
-        reached = set(actors)
-        while more := {b for a, b in edges if a in reached} - reached:
-            reached |= more
-        actors = reached
+        actors = _onward(registry, actors)
     units: dict[str, ActorSpec] = {}
     members: dict[str, set[str]] = {}
     waiting = set(actors)
@@ -178,13 +180,14 @@ def to_restart(store: _Store, registry: Registry, actors: set[str], onward: bool
 def run(store: _Store, trace: TracingDataflow) -> Replayed:
     asked = _asked(trace)
     order = to_restart(store, trace.registry, asked, onward=False)
-    with store.replaying(replay_plan(trace, _inside(trace.registry, order))):
+    with store.replaying(_restarting(replay_plan(trace, _inside(trace.registry, order)), order)):
         return _restart(store, order)
 
 
 def run_stepwise(store: _Store, trace: TracingDataflow) -> Iterator[ReplayStep]:
     order = to_restart(store, trace.registry, _asked(trace), onward=False)
-    with store.replaying(replay_plan(trace, _inside(trace.registry, order), observe=True)) as plan:
+    plan = replay_plan(trace, _inside(trace.registry, order), observe=True)
+    with store.replaying(_restarting(plan, order)) as plan:
         scratch = Files(plan.scratch(store.root))
         shown: set[str] = set()
         for unit in order:
@@ -201,8 +204,19 @@ def run_stepwise(store: _Store, trace: TracingDataflow) -> Iterator[ReplayStep]:
 def run_without(store: _Store, trace: TracingDataflow, at: Any = None) -> Replayed:
     plan, actors = exclude_plan(trace, at)
     order = to_restart(store, trace.registry, actors, onward=True)
-    with store.replaying(plan):
+    with store.replaying(_restarting(plan, order)):
         return _restart(store, order)
+
+
+def _restarting(plan: ReplayPlan, order: list[ActorSpec]) -> ReplayPlan:
+    return replace(plan, restarted={u.name: u.path for u in order})
+
+
+def _onward(registry: Registry, actors: set[str]) -> set[str]:
+    edges, reached = registry.edges(), set(actors)
+    while more := {b for a, b in edges if a in reached} - reached:
+        reached |= more
+    return reached
 
 
 def _asked(trace: TracingDataflow) -> set[str]:

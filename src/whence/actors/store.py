@@ -82,6 +82,8 @@ class ActorStore:
         )  # fmt: skip
         plan = self._replaying()
         if plan is not None:
+            if not ids:
+                spec = replace(spec, path=plan.restarted.get(name, spec.path))
             scratch = plan.scratch(self._root)
             if plan.observe:
                 Files(scratch).write(spec.dumps(), "registry", f"{spec.id}.json")

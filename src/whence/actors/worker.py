@@ -32,6 +32,8 @@ _handles: weakref.WeakSet[Actor] = weakref.WeakSet()
 
 
 def _forget_logs_of_the_forking_process() -> None:
+    global _opening
+    _opening = threading.Lock()
     for handle in _handles:
         handle._log = None
     _task_logs.clear()
