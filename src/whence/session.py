@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.debug.mining import Mined
 
 DEFAULT_STORE = ".whence"
 
@@ -55,6 +56,12 @@ class Session:
     def trace(self, records: Any, direction: str = "backward", root: Any = None) -> TracingDataflow:
         """Follow records through actors; for DataFrames ask `backward` and `forward`."""
         return self.actors.trace(records, direction, root)
+
+    def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
+        """Operators and instances whose output multiplicity stands out, most suspicious first (docs/debug.md)."""
+        from whence.debug.mine import mine
+
+        return mine(self, root, bad, good)
 
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""
