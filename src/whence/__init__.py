@@ -27,10 +27,21 @@ from whence.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from whence.debug.trace import Trace
+
 
 def attach(spark: SparkSession, store: str | Path | None = None) -> Session:
     """Attach whence to a Spark session. `store` is a directory or a database URL; by default `./.whence`."""
     return Session(spark, store)
+
+
+def __getattr__(name: str) -> object:
+    """Types whose modules import pyspark are brought in when first used."""
+    if name == "Trace":
+        from whence.debug.trace import Trace
+
+        return Trace
+    raise AttributeError(f"module 'whence' has no attribute {name!r}")
 
 
 __all__ = [
@@ -42,6 +53,7 @@ __all__ = [
     "SourceChanged",
     "StoreError",
     "StoreTooNew",
+    "Trace",
     "UnsupportedOperator",
     "WhenceError",
     "__version__",

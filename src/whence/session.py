@@ -7,13 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from whence.model import ConnectUnsupported, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
     from whence.debug.mining import Mined
+    from whence.debug.trace import Trace
+    from whence.debug.verify import Verdict
+    from whence.sql import Catalyst, SqlLineage
 
 DEFAULT_STORE = ".whence"
 
@@ -27,12 +30,54 @@ class Session:
         self._spark = spark
         self._store_location = str(store or DEFAULT_STORE)
         self._closed = False
+        self._catalyst: Catalyst | None = None
         self._actors: ActorStore | None = None
 
     @property
     def spark(self) -> SparkSession:
         self._require_open()
         return self._spark
+
+    # --- DataFrames and SQL
+
+    def backward(self, df: DataFrame) -> Trace:
+        """The witnesses of these rows: which source rows made them."""
+        from whence.debug.trace import Trace
+
+        return Trace(self._lineage(df))
+
+    def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
+        """Which rows of `to` these source rows touch."""
+        from whence.debug.forward import forward
+
+        return forward(self._lineage(df), self._lineage(to))
+
+    def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
+        """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
+        from whence.debug.forward import verify_rows
+
+        return verify_rows(self._lineage(df), rows)
+
+    def _lineage(self, df: DataFrame) -> SqlLineage:
+        from whence.sql import Catalyst, SqlLineage
+
+        self._require_open()
+        self._require_ours(df)
+        if self._catalyst is None:
+            self._catalyst = Catalyst(self._spark)
+        return SqlLineage(self._catalyst, df)
+
+    def _require_ours(self, df: DataFrame) -> None:
+        theirs = getattr(getattr(df, "sparkSession", None), "_sc", None)
+        if not hasattr(df, "_jdf") or theirs is not self._spark._sc:
+            raise ForeignDataFrame(
+                "This is not a DataFrame of the Spark application that whence is attached to. "
+                "Attach to its own session: whence.attach(df.sparkSession)."
+            )
+        if self._spark._sc._jsc is None:
+            raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
+
+    # --- any code: actors
 
     @property
     def actors(self) -> ActorStore:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle_actors import OracleActor, same, trace
 
+from actors.oracle_actors import OracleActor, same, trace
 from whence.actors import ActorStore, Location, RecordSet, UnidentifiableRecord, hash_record
 from whence.actors import log as log_module
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from actors.helpers import double_in_a_process, work_in_child
 from whence.actors import (
     ActorStore,
     CannotReplay,
@@ -182,17 +180,12 @@ def test_captures_of_several_threads_stay_aligned(store: ActorStore) -> None:
     assert all(str(i) == o for i, o in pairs)
 
 
-def _work_in_child(actor: Any, n: int) -> None:
-    actor.capture(n, f"word {n}")
-    actor.commit()
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_handles_reach_processes(store: ActorStore, method: str) -> None:
     actor = store.register("map")
     actor.capture(100, "word 100")  # still in memory when the processes fork
     context = multiprocessing.get_context(method)
-    children = [context.Process(target=_work_in_child, args=(actor, n)) for n in range(2)]
+    children = [context.Process(target=work_in_child, args=(actor, n)) for n in range(2)]
     for child in children:
         child.start()
     for child in children:
@@ -324,14 +317,3 @@ def test_a_process_that_opens_the_store_itself_takes_part_in_the_replay(store: A
     fresh = ActorStore(store.root)  # the restart function is found by its name
     assert fresh.trace([4], root="double").replay().result == "4"
     assert fresh.trace([4], root="double").exclude().result == "0 2 6"
-
-
-def double_in_a_process(name: str, conf: Mapping[str, Any]) -> str:
-    code = f"""
-from whence.actors import ActorStore
-actor = ActorStore({conf["root"]!r}).register({name!r})
-print(*[2 * n for n in range(4) if not actor.capture(n, 2 * n)])
-"""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    return ran.stdout.strip()

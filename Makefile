@@ -1,0 +1,44 @@
+# Everything a developer runs. Each target makes .venv by itself, from PyPI, with a Java when the machine has none.
+
+PYTHON3 ?= python3
+BIN := .venv/bin
+SETUP = $(PYTHON3) scripts/setup_venv.py
+JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
+BENCHES := sql tpcds rdd watch diagnose actors
+
+.PHONY: help demo test check docs clean $(BENCHES:%=bench-%)
+
+help:
+	@echo "make demo       the story: a strange total, traced to its log lines"
+	@echo "make test       all tests, with coverage"
+	@echo "make check      linters, types, layers, and every example in README and docs"
+	@echo "make docs       write docs/cli.md anew"
+	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
+	@echo "make clean      remove .venv and what tools left behind"
+
+demo:
+	@$(SETUP)
+	@$(BIN)/whence demo
+
+test:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --cov --cov-report=term:skip-covered $(ARGS)
+
+check:
+	@$(SETUP) dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	@$(JAVA) && $(BIN)/pytest tests/docs $(ARGS)
+
+docs:
+	@$(SETUP) dev
+	$(BIN)/python scripts/cli_docs.py
+
+$(BENCHES:%=bench-%): bench-%:
+	@$(SETUP) dev bench
+	@$(JAVA) && $(BIN)/python -m bench.$* $(ARGS)
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist build

@@ -1,0 +1,1 @@
+"""Measurements. Each module is one command, `python -m bench.<name>`; CONTRIBUTING.md says how to run them."""

@@ -1,0 +1,195 @@
+"""Attaching costs nothing, and a trace of one row costs no more than the query. TPC-H, interleaved, medians.
+
+- attached: the query with a whence session attached, against the query without.
+- backward: from the question about one row of the result until the identities of all its witnesses in all sources are
+  computed. The row is the first of the result.
+- forward: from one row of the largest source, one that does touch the result, until the touched rows are there.
+- show: then, the first 10 witness rows of each source with all their columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import whence
+from bench import harness, tpch
+from bench.harness import Bars, Measured, Result, Way
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ATTACH_LIMIT, TRACE_LIMIT = 1.02, 1.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """The columns that tell a row of the result apart, and the source of the row to follow forward with its key."""
+
+    query: str
+    keys: tuple[str, ...] = ()
+    source: str = "lineitem"
+    source_key: tuple[str, ...] = ("l_orderkey", "l_linenumber")
+
+
+CASES = (
+    Case("q1", ("l_returnflag", "l_linestatus")),
+    Case("q3", ("l_orderkey", "o_orderdate", "o_shippriority")),
+    Case("q5", ("n_name",)),
+    Case("q6"),
+    Case("q10", ("c_custkey",)),
+    Case("q12", ("l_shipmode",)),
+    Case("q14"),
+    Case("q18", ("o_orderkey",)),
+    Case("q19"),
+)
+
+
+def equal(df: DataFrame, row: Any, columns: tuple[str, ...]) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    for column in columns:
+        df = df.where(F.col(column).eqNullSafe(F.lit(row[column])))
+    return df
+
+
+def compute(trace: Any) -> int:
+    """All witness identities of all readings, without the rows; they are counted to be sure that they were computed."""
+    return sum(ids.count() for ids in trace._found.witnesses.values())
+
+
+class Runner:
+    def __init__(self, spark: SparkSession, case: Case, text: str) -> None:
+        self.spark, self.case, self.text = spark, case, text
+        self.session: whence.Session | None = None
+        self.first = self.query().first()
+        with whence.attach(spark, store=harness.DATA / "store") as w:
+            trace = w.backward(self.one_row())
+            self.witnesses = compute(trace)
+            self.seed = trace[case.source].first()
+
+    def query(self) -> DataFrame:
+        return self.spark.sql(self.text)
+
+    def one_row(self) -> DataFrame:
+        return equal(self.query(), self.first, self.case.keys)
+
+    def attach(self) -> None:
+        self.session = whence.attach(self.spark, store=harness.DATA / "store")
+
+    def close(self) -> None:
+        if self.session is not None:
+            self.session.close()
+
+    def backward(self) -> None:
+        assert self.session is not None
+        compute(self.session.backward(self.one_row()))
+
+    def forward(self) -> None:
+        assert self.session is not None
+        seed = equal(self.spark.table(self.case.source), self.seed, self.case.source_key)
+        touched = self.session.forward(seed, to=self.query()).rows.collect()
+        assert touched, "the row must touch the result"
+
+    def show(self) -> None:
+        assert self.session is not None
+        trace = self.session.backward(self.one_row())
+        compute(trace)
+        self.shown = harness.timed(lambda: [rows.limit(10).collect() for rows in trace.sources.values()])
+
+    def ways(self) -> dict[str, Way]:
+        with_whence = {"before": self.attach, "after": self.close}
+        return {
+            "query": Way(lambda: self.query().collect()),
+            "attached": Way(lambda: self.query().collect(), **with_whence),
+            "backward": Way(self.backward, **with_whence),
+            "forward": Way(self.forward, **with_whence),
+        }
+
+
+def main() -> None:
+    parser = harness.arguments("TPC-H: the cost of attaching, and of a trace of one row", rounds=7, warmup=2)
+    parser.add_argument("--sf", type=float, default=1, help="scale factor")
+    parser.add_argument("--only", nargs="*", help="queries, such as q1 q3")
+    asked = parser.parse_args()
+
+    cases = [case for case in CASES if not asked.only or case.query in asked.only]
+    spark = harness.spark_session("bench-sql")
+    tpch.register(spark, asked.sf)
+    texts = tpch.queries()
+    rows, raw, labels = [], {}, []
+    ratios: dict[str, list[float]] = {"attached": [], "backward": [], "forward": []}
+    with harness.progress("TPC-H", len(cases) * 4 * (asked.warmup + asked.rounds)) as tick:
+        for case in cases:
+            runner = Runner(spark, case, texts[case.query].text)
+            found = harness.interleaved(
+                runner.ways(), asked.rounds, asked.warmup, lambda way, name=case.query: tick(f"{name} {way}")
+            )
+            runner.attach()
+            runner.show()
+            runner.close()
+            for way in ratios:
+                ratios[way].append(found[way].over(found["query"]))
+            rows.append(_row(case, runner, found))
+            labels.append(case.query.upper())
+            raw[case.query] = {name: measured.seconds for name, measured in found.items()}
+    spark.stop()
+
+    attached, backward, forward = (median(ratios[way]) for way in ("attached", "backward", "forward"))
+    result = Result(
+        name="sql",
+        title=f"TPC-H at scale factor {asked.sf:g}: attaching, and tracing one row",
+        line=(
+            f"attached {attached:.3f}x (promised {ATTACH_LIMIT}), backward {backward:.2f}x, forward {forward:.2f}x "
+            f"of the query's own time (promised {TRACE_LIMIT}); medians over {len(cases)} queries"
+        ),
+        columns=(
+            "query",
+            "query s",
+            "attached",
+            "backward s",
+            "backward",
+            "forward s",
+            "forward",
+            "witnesses",
+            "show s",
+        ),
+        rows=rows,
+        figures={
+            "attached": attached,
+            "backward": backward,
+            "forward": forward,
+            "worst backward": max(ratios["backward"]),
+            "worst forward": max(ratios["forward"]),
+        },
+        notes=(
+            f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; "
+            "ratios are medians of the rounds' ratios to the query without whence.",
+            "backward and forward answer for one row, with nothing recorded beforehand; "
+            "show is the time until the first 10 witness rows of every source are there.",
+        ),
+        raw=raw,
+    )
+    target = harness.finish(result, Bars(labels, ratios, "x the query's own time", limit=TRACE_LIMIT))
+    if asked.docs:
+        harness.write_docs(target)
+
+
+def _row(case: Case, runner: Runner, found: dict[str, Measured]) -> tuple[str, ...]:
+    query = found["query"]
+    return (
+        case.query.upper(),
+        f"{query.median:.2f}",
+        f"{found['attached'].over(query):.3f}x",
+        f"{found['backward'].median:.2f}",
+        f"{found['backward'].over(query):.2f}x",
+        f"{found['forward'].median:.2f}",
+        f"{found['forward'].over(query):.2f}x",
+        f"{runner.witnesses:,}",
+        f"{runner.shown:.2f}",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Questions that need the lineage of two queries, or of many rows one by one."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from whence.debug.trace import Trace
+from whence.debug.verify import Verdict
+from whence.model import WhenceError
+from whence.sql import SqlLineage, evaluation
+
+
+def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
+    """The rows of `to` that have a witness among the rows of `seeds`."""
+    keys = {place.dataset.key for place in to.readings}
+    shared = [place for place in seeds.readings if place.dataset.key in keys]
+    if not shared:
+        raise WhenceError(
+            "These rows cannot touch that result: it reads none of their sources. The rows come from "
+            f"{', '.join(sorted({p.dataset.name for p in seeds.readings})) or 'nothing'}, the result reads "
+            f"{', '.join(sorted({p.dataset.name for p in to.readings})) or 'nothing'}."
+        )
+    found = evaluation.backward(seeds)
+    by_key = {key: [p for p in shared if p.dataset.key == key] for key in {p.dataset.key for p in shared}}
+    touched = evaluation.forward(to, {key: evaluation.ids_of(found, places) for key, places in by_key.items()})
+    assert touched is not None
+    return Trace(to, direction="forward", root=touched)
+
+
+def verify_rows(lineage: SqlLineage, rows: int) -> Verdict:
+    """Each of the first `rows` rows, in hash order, traced and proven on its own."""
+    df = lineage.frame
+    c = lineage.c
+    names = [f"c{i}" for i in range(len(df.columns))]
+    plain = df.toDF(*names)
+    picked = plain.distinct().orderBy(F.xxhash64(*names)).limit(rows).collect()
+    for row in picked:
+        condition = F.lit(True)
+        for name, value in zip(names, row, strict=True):
+            condition = condition & plain[name].eqNullSafe(F.lit(value))
+        verdict = Trace(SqlLineage(c, plain.where(condition))).verify()
+        if not verdict.ok:
+            return verdict
+    return Verdict(True)

@@ -1,0 +1,95 @@
+"""Runs a query again on the witnesses alone, or on everything but them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from whence.model import WhenceError
+from whence.sql import Evaluation, Node, Place, SqlLineage, evaluation, rebuild
+from whence.sql.catalyst import Plan
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number.
+
+    `at` restricts the rows of one operator instead of those of the readings."""
+
+    kind: str
+    ids: Mapping[int, DataFrame]
+    at: tuple[Place, Evaluation] | None = None
+
+
+def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:
+    c = lineage.c
+    if restriction.at is not None:
+        return _at_place(lineage, df, restriction)
+    if df is None:
+        by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
+        tree = lineage.tree
+    else:
+        other = SqlLineage(c, df)
+        tree = other.tree
+        by_leaf = _matched(lineage, other, restriction)
+
+    def replace(node: Node) -> Plan | None:
+        if node not in by_leaf:
+            return None
+        place, ids = by_leaf[node]
+        return None if ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+
+    return c.frame(rebuild(c, tree, replace))
+
+
+def _matched(lineage: SqlLineage, other: SqlLineage, restriction: Restriction):  # type: ignore[no-untyped-def]
+    """Readings of the other query with the identities that restrict them.
+
+    A dataset read equally often in both queries is matched place by place, so that a self join keeps its sides apart;
+    otherwise every place that reads it is restricted to all its witnesses."""
+    ours: dict[str, list[int]] = {}
+    theirs: dict[str, list[int]] = {}
+    for place in lineage.readings:
+        ours.setdefault(place.dataset.key, []).append(place.number)
+    for place in other.readings:
+        theirs.setdefault(place.dataset.key, []).append(place.number)
+    if not set(ours) & set(theirs):
+        raise WhenceError(
+            "The given DataFrame reads none of this trace's sources, so there is nothing to replay or exclude. "
+            f"The trace read {', '.join(sorted({p.dataset.name for p in lineage.readings})) or 'nothing'}, "
+            f"the DataFrame reads {', '.join(sorted({p.dataset.name for p in other.readings})) or 'nothing'}."
+        )
+    result = {}
+    for place in other.readings:
+        numbers = ours.get(place.dataset.key, [])
+        same = theirs[place.dataset.key]
+        if len(numbers) == len(same):
+            numbers = [numbers[same.index(place.number)]]
+        frames = [restriction.ids[n] for n in numbers if n in restriction.ids]
+        ids = frames[0] if frames else None
+        for frame in frames[1:]:
+            assert ids is not None
+            ids = ids.union(frame)
+        result[place.leaf] = (place, ids)
+    return result
+
+
+def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:
+    assert restriction.at is not None
+    place, found = restriction.at
+    c = lineage.c
+    tree = lineage.tree
+    target = place.node
+    if df is not None:
+        tree = SqlLineage(c, df).tree
+        matches = [node for node in tree.walk() if node.plan.sameResult(place.node.plan)]
+        if not matches:
+            raise WhenceError(f"The given DataFrame has no step like this one: {place.node.text}")
+        target = matches[0]
+    plan = evaluation.rows_at(found, place, restriction.kind)
+    if df is not None:
+        names = [c.alias_as(old, new) for old, new in zip(c.output(plan), c.output(target.plan), strict=True)]
+        plan = c.project(names, plan)
+    return c.frame(rebuild(c, tree, lambda node: plan if node is target else None))

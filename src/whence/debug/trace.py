@@ -1,0 +1,248 @@
+"""A Trace: the answer to a lineage question, which can be walked, shown, replayed and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame
+
+from whence.debug.replay import Restriction, restricted
+from whence.debug.verify import Verdict, compare
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation
+from whence.sql.catalyst import Plan
+
+# Operators that only name or hint; a reader of the steps has no use for them.
+_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator on the way; steps are numbered from the result to the sources."""
+
+    number: int
+    operator: str
+    text: str
+    depth: int
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, eq=False)
+class ReadingRows:
+    """One place in the query that reads, and the witnesses there."""
+
+    number: int
+    source: str
+    rows: DataFrame
+
+
+class Trace:
+    """Made by `Session.backward` and `Session.forward`. Nothing is computed before it is asked for."""
+
+    def __init__(self, lineage: SqlLineage, *, direction: str = "backward", root: Plan | None = None) -> None:
+        self._lineage = lineage
+        self._root = root
+        self.direction = direction
+
+    # --- what was found
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows that were asked for (backward) or that are touched (forward)."""
+        if self._root is None:
+            return self._lineage.frame
+        c = self._lineage.c
+        return c.frame(c.project(c.output(self._lineage.tree.plan), self._root))
+
+    @cached_property
+    def sources(self) -> Mapping[str, DataFrame]:
+        """The witness rows of each dataset that was read, with the dataset's own columns."""
+        return _Sources(self, self._names)
+
+    def __getitem__(self, source: str) -> DataFrame:
+        return self.sources[source]
+
+    @cached_property
+    def readings(self) -> tuple[ReadingRows, ...]:
+        """The same, apart for each place in the query that reads."""
+        names = {place.number: name for name, places in self._names.items() for place in places}
+        return tuple(
+            ReadingRows(place.number, names[place.number], self._rows_of([place])) for place in self._lineage.readings
+        )
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The operators on the way, nearest the result first."""
+        depths = self._depths
+        return tuple(
+            Step(number, place.node.kind, place.node.text, depths[id(place.node)])
+            for number, place in enumerate(self._shown_places)
+        )
+
+    def at(self, step: Step | int) -> DataFrame:
+        """The rows at that step which lie on the way of this trace."""
+        c = self._lineage.c
+        return c.frame(evaluation.rows_at(self._found, self._place(step)))
+
+    def step_counts(self) -> tuple[int, ...]:
+        """How many rows lie on the way at each step: one job for each block of the query."""
+        return evaluation.counts_at(self._found, self._shown_places)
+
+    def associations(self) -> DataFrame:
+        """Which source record each output record came from: columns output, source, record.
+
+        `output` is the number that `outputs()` gives each row."""
+        return evaluation.associations(
+            self._found_per_output,
+            {place.number: name for name, places in self._names.items() for place in places},
+        )
+
+    def outputs(self) -> DataFrame:
+        """The asked rows, each with its number in `associations()`."""
+        found = self._found_per_output
+        assert found.rows is not None
+        assert found.output is not None
+        c = found.c
+        return c.frame(c.project([found.output, *c.output(self._lineage.tree.plan)], c.plan_of(found.rows)))
+
+    def witnesses_per_output(self) -> Iterator[tuple[int, DataFrame]]:
+        """For each reading: its witness rows, each with the number of the output it belongs to."""
+        c = self._lineage.c
+        for place in self._lineage.readings:
+            found = self._found_per_output
+            yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
+
+    @property
+    def exact(self) -> bool:
+        return self._lineage.exactness.exact
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why the answer may hold more rows than needed: each note names an operator."""
+        return self._lineage.exactness.notes
+
+    # --- what follows from it
+
+    def replay(self, df: DataFrame | None = None) -> DataFrame:
+        """The asked query, or another one over the same sources, on the witnesses alone."""
+        return restricted(self._lineage, df, self._restriction("leftsemi"))
+
+    def exclude(
+        self, df: DataFrame | None = None, *, source: str | None = None, at: Step | int | None = None
+    ) -> DataFrame:
+        """The asked query, or another one, without the witnesses: of all sources, of one, or at one step."""
+        if at is not None:
+            return restricted(self._lineage, df, Restriction("leftanti", {}, at=self._at(at)))
+        return restricted(self._lineage, df, self._restriction("leftanti", source))
+
+    def verify(self) -> Verdict:
+        """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
+        return compare(self.rows, self.replay(), extras_count=self.direction == "backward")
+
+    # --- how it is computed
+
+    @cached_property
+    def _found(self) -> Evaluation:
+        return evaluation.backward(self._lineage, self._root)
+
+    @cached_property
+    def _found_per_output(self) -> Evaluation:
+        return evaluation.backward(self._lineage, self._root, per_output=True)
+
+    @cached_property
+    def _names(self) -> dict[str, list[ReadingPlace]]:
+        by_key: dict[str, list[ReadingPlace]] = {}
+        for place in self._lineage.readings:
+            by_key.setdefault(place.dataset.key, []).append(place)
+        short = [places[0].dataset.name for places in by_key.values()]
+        names: dict[str, list[ReadingPlace]] = {}
+        for places in by_key.values():
+            dataset = places[0].dataset
+            name = dataset.name if short.count(dataset.name) == 1 else dataset.full_name
+            while name in names:
+                name += "'"
+            names[name] = places
+        return names
+
+    def _rows_of(self, places: list[ReadingPlace]) -> DataFrame:
+        c = self._lineage.c
+        return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftsemi"))
+
+    def _ids_of(self, places: list[ReadingPlace]) -> DataFrame:
+        return evaluation.ids_of(self._found, places)
+
+    def _restriction(self, kind: str, source: str | None = None) -> Restriction:
+        if source is not None and source not in self._names:
+            raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._names)}")
+        places = self._lineage.readings if source is None else self._names[source]
+        return Restriction(kind, {place.number: self._ids_of([place]) for place in places})
+
+    def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
+        return self._place(step), self._found
+
+    @cached_property
+    def _shown_places(self) -> list[Place]:
+        return [place for place in self._lineage.places if place.node.kind not in _NAMES_ONLY]
+
+    def _place(self, step: Step | int) -> Place:
+        number = step if isinstance(step, int) else step.number
+        if not 0 <= number < len(self._shown_places):
+            raise IndexError(f"This trace has {len(self._shown_places)} steps, numbered from 0; there is no {number}")
+        return self._shown_places[number]
+
+    @property
+    def _depths(self) -> dict[int, int]:
+        depths: dict[int, int] = {}
+
+        def visit(node: object, depth: int) -> None:
+            from whence.sql import Node
+
+            assert isinstance(node, Node)
+            depths[id(node)] = depth
+            below = depth if node.kind in _NAMES_ONLY else depth + 1
+            for child in (*node.children, *node.subqueries.values()):
+                visit(child, below)
+
+        visit(self._lineage.tree, 0)
+        return depths
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.direction} over {', '.join(self._names) or 'no source'}; print it to compute and show it>"
+
+    def __str__(self) -> str:
+        from whence.debug.show import as_text
+
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        from whence.debug.show import as_html
+
+        return as_html(self)
+
+
+class _Sources(Mapping[str, DataFrame]):
+    """Made row by row of the mapping, so that asking for one source does not plan the others."""
+
+    def __init__(self, trace: Trace, names: dict[str, list[ReadingPlace]]) -> None:
+        self._trace = trace
+        self._names = names
+        self._frames: dict[str, DataFrame] = {}
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in self._names:
+            raise KeyError(f"{name!r} is not a source of this trace; its sources are {', '.join(self._names)}")
+        if name not in self._frames:
+            self._frames[name] = self._trace._rows_of(self._names[name])
+        return self._frames[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"sources: {', '.join(self._names)}"

@@ -1,0 +1,82 @@
+"""The proof of a trace: two results compared as bags of rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, FloatType
+
+# Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
+_TOLERANCE = 1e-6
+_SHOWN = 1000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`missing`: asked rows that the witnesses alone do not give; `extra`: rows they give that were not asked for."""
+
+    ok: bool
+    missing: tuple[Row, ...] = ()
+    extra: tuple[Row, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        if self.ok:
+            return "proven: the witnesses alone give the asked rows again"
+        return f"NOT proven: {len(self.missing)} rows missing, {len(self.extra)} rows too many"
+
+
+def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) -> Verdict:
+    names = [f"c{i}" for i in range(len(asked.columns))]
+    left, right = asked.toDF(*names), again.toDF(*names)
+    floats = [i for i, field in enumerate(left.schema) if isinstance(field.dataType, DoubleType | FloatType)]
+    text = F.concat_ws("\x1f", *[_canonical(name, i in floats) for i, name in enumerate(names)])
+    value = F.struct(*names) if names else F.struct(F.lit(1))
+    both = left.select(text.alias("text"), value.alias("row"), F.lit(1).alias("n")).unionAll(
+        right.select(text.alias("text"), value.alias("row"), F.lit(-1).alias("n"))
+    )
+    rest = both.groupBy("text").agg(F.any_value("row").alias("row"), F.sum("n").alias("n")).where("n <> 0")
+    found = rest.limit(_SHOWN).collect()
+    missing = [r.row for r in found for _ in range(max(r.n, 0))]
+    extra = [r.row for r in found for _ in range(max(-r.n, 0))]
+    if floats and missing and extra:
+        missing, extra = _without_close(missing, extra)
+    if not extras_count:
+        extra = []
+    return Verdict(not missing and not extra, _named(missing, asked), _named(extra, asked))
+
+
+def _named(rows: list[Row], like: DataFrame) -> tuple[Row, ...]:
+    make = Row(*like.columns) if len(set(like.columns)) == len(like.columns) else Row
+    return tuple(make(*row) for row in rows)
+
+
+def _canonical(name: str, is_float: bool) -> Column:
+    if is_float:
+        return F.coalesce(F.format_string("%.9e", F.col(name).cast("double")), F.lit("\x00"))
+    return F.to_json(F.struct(F.col(name)))
+
+
+def _without_close(missing: list[Row], extra: list[Row]) -> tuple[list[Row], list[Row]]:
+    left: list[Row] = []
+    rest = list(extra)
+    for row in missing:
+        twin = next((other for other in rest if _close(row, other)), None)
+        if twin is None:
+            left.append(row)
+        else:
+            rest.remove(twin)
+    return left, rest
+
+
+def _close(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-9) or (one != one and other != other)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
+    return one == other

@@ -1,0 +1,41 @@
+"""Says what long work is doing. Whoever works calls `working`; what is shown, and where, is decided here."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_local = threading.local()
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner with one line of text while the block runs, on a terminal or in a notebook; silent elsewhere.
+
+    Nested work changes the text and gives it back."""
+    status = getattr(_local, "status", None)
+    if status is not None:
+        before = status.status
+        status.update(what)
+        try:
+            yield
+        finally:
+            status.update(before)
+        return
+    if not _watched():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what) as status:
+        _local.status = status
+        try:
+            yield
+        finally:
+            _local.status = None
+
+
+def _watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -1,0 +1,121 @@
+"""A query's lineage as blocks and links.
+
+A *block* is a stretch of the query whose rows carry the identities of what they came from as extra columns: each row of
+a filter, project, join or union comes from one row of each leaf. What stands at its leaves are *links*:
+
+- a `Reading`: a place that reads a dataset; the identity is the row's own;
+- a `Lookup`: an operator whose output row comes from many rows below (aggregate, distinct, semi join, window,
+  subquery). The identity is what is needed to find them (the group key, say), and `condition` finds them among the rows
+  of the block below.
+
+So a trace is: evaluate a block for the asked rows, take the identities, restrict the blocks below to them, repeat. No
+row is ever multiplied by the witnesses of another branch, where rewriting the whole query at once (Perm) explodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.sources import Dataset
+from whence.sql.tree import Node
+
+
+@dataclass(frozen=True, eq=False)
+class ReadingPlace:
+    """One place in the query that reads a dataset."""
+
+    number: int
+    leaf: Node
+    dataset: Dataset
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    place: ReadingPlace
+    attrs: tuple[Attr, ...]
+
+    @property
+    def present(self) -> Attr:
+        return self.attrs[-1]
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """`attrs` are (present, *keys) as the block's rows carry them; `keys` the attributes that `condition` speaks of."""
+
+    node: Node
+    block: Block
+    condition: Expr | None
+    keys: tuple[Attr, ...]
+    attrs: tuple[Attr, ...]
+    # key attribute and the expression over the block below that it equals, where the condition says so
+    equalities: tuple[tuple[Attr, Expr], ...] = ()
+
+    @property
+    def present(self) -> Attr:
+        return self.attrs[0]
+
+
+Link: TypeAlias = Reading | Lookup
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """A plan whose output is the operator's own output followed by the attributes of its links."""
+
+    plan: Plan
+    links: tuple[Link, ...]
+
+    @property
+    def attrs(self) -> list[Attr]:
+        return [a for link in self.links for a in link.attrs]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    number: int
+    node: Node
+    annotated: Annotated
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An operator of the query, with its rows' identities, in the block it belongs to."""
+
+    node: Node
+    annotated: Annotated
+    block: int
+
+
+def origin(link: Link) -> ReadingPlace | Block:
+    """What a link leads to; it stays the same while operators above rename the link's attributes."""
+    return link.place if isinstance(link, Reading) else link.block
+
+
+def with_attrs(link: Link, attrs: Sequence[Attr]) -> Link:
+    return replace(link, attrs=tuple(attrs))
+
+
+def nullable(links: Sequence[Link]) -> tuple[Link, ...]:
+    """The links of the side of an outer join that may be missing."""
+    return tuple(with_attrs(link, [a.withNullability(True) for a in link.attrs]) for link in links)
+
+
+def make_lookup(
+    c: Catalyst,
+    node: Node,
+    plan: Plan,
+    block: Block,
+    keys: Sequence[Expr],
+    condition: Expr | None,
+    equalities: Sequence[tuple[Attr, Expr]] = (),
+) -> Annotated:
+    """`plan`, a leaf of its block, with one lookup. `keys` are attributes of `plan`'s output."""
+    present = c.alias(c.true, "whence_present")
+    carried = [c.alias(key, "whence_key") for key in keys]
+    attrs = tuple(a.toAttribute() for a in (present, *carried))
+    lookup = Lookup(node, block, condition, tuple(keys), attrs, tuple(equalities))
+    return Annotated(c.extend(plan, [present, *carried]), (lookup,))

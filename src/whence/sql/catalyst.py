@@ -1,0 +1,382 @@
+"""The one file of this room that touches Spark's private plan classes, through py4j.
+
+Plans and expressions are opaque handles outside of it. Nodes are copied with `makeCopy` and their fields are found by
+name, since constructors gain arguments between Spark releases while field names stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Any, TypeAlias
+
+from py4j.java_gateway import JavaObject, is_instance_of
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+
+Plan: TypeAlias = JavaObject
+Expr: TypeAlias = JavaObject
+Attr: TypeAlias = JavaObject
+
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_EXPRS = "org.apache.spark.sql.catalyst.expressions"
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+
+# Spark's own rules that turn subqueries into joins, run until the plan stops changing.
+_SUBQUERY_RULES = (
+    "PullupCorrelatedPredicates",
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteLateralSubquery",
+)
+_MAX_ROUNDS = 20
+
+_PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
+
+# Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ORDER_ONLY = ("CollectList", "CollectSet")
+
+
+def to_list(scala_seq: JavaObject) -> list[JavaObject]:
+    return [scala_seq.apply(i) for i in range(scala_seq.size())]
+
+
+def class_name(node: JavaObject) -> str:
+    name: str = node.getClass().getSimpleName()
+    return name.rstrip("$")
+
+
+class Catalyst:
+    """Builds and takes apart plans of one Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self._jvm: Any = spark._jvm
+        self._gateway: Any = spark._sc._gateway
+        self._plans: Any = getattr_path(self._jvm, _PLANS)
+        self._exprs: Any = getattr_path(self._jvm, _EXPRS)
+        self._optimizer: Any = getattr_path(self._jvm, _OPTIMIZER)
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = getattr_path(
+            self._jvm, "org.apache.spark.api.python.PythonUtils.toSeq"
+        )
+        self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
+        self._true: Expr = self._exprs.Literal.TrueLiteral()
+
+    # --- between DataFrames and plans
+
+    def plan_of(self, df: DataFrame) -> Plan:
+        return df._jdf.queryExecution().analyzed()
+
+    def frame(self, plan: Plan) -> DataFrame:
+        return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def materialise(self, plan: Plan) -> DataFrame:
+        """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
+
+        Spark's context cleaner drops the blocks when the DataFrame is garbage."""
+        return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+    # --- taking plans apart
+
+    def children(self, plan: Plan) -> list[Plan]:
+        return to_list(plan.children())
+
+    def output(self, plan: Plan) -> list[Attr]:
+        return to_list(plan.output())
+
+    def fields(self, node: JavaObject) -> dict[str, JavaObject]:
+        return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
+
+    def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
+        arity = node.productArity()
+        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
+        left = dict(changes)
+        for i in range(arity):
+            name = node.productElementName(i)
+            values[i] = left.pop(name) if name in left else node.productElement(i)
+        if left:
+            raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
+        return node.makeCopy(values)
+
+    def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
+        return plan.withNewChildren(self.seq(children))
+
+    def subqueries(self, plan: Plan) -> list[Expr]:
+        """The subquery expressions that stand in this node itself, each once."""
+        found: dict[int, Expr] = {}
+        for expr in to_list(plan.expressions().toSeq()):
+            for sub in self._subqueries_in(expr):
+                found.setdefault(int(sub.exprId().id()), sub)
+        return list(found.values())
+
+    def _subqueries_in(self, expr: Expr) -> list[Expr]:
+        if "subquery#" not in expr.toString() and "exists#" not in expr.toString():
+            return []
+        if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
+            return [expr]
+        return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
+
+    def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
+        """The node with the plans of its subquery expressions replaced, by expression id."""
+        changes = {
+            name: self._replace_in(value, plans)
+            for name, value in self.fields(plan).items()
+            if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
+        }
+        return self.copy(plan, **changes)
+
+    def _replace_in(self, value: JavaObject, plans: dict[int, Plan]) -> JavaObject:
+        if self.is_a(value, f"{_EXPRS}.Expression"):
+            if not self._subqueries_in(value):
+                return value
+            if self.is_a(value, f"{_EXPRS}.PlanExpression"):
+                new = plans.get(int(value.exprId().id()))
+                return value if new is None else value.withNewPlan(new)
+            return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
+        if self.is_a(value, "scala.collection.immutable.Seq"):
+            items = to_list(value)
+            if all(isinstance(i, JavaObject) for i in items):
+                return self.seq([self._replace_in(i, plans) for i in items])
+        if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
+            return self.some(self._replace_in(value.get(), plans))
+        return value
+
+    def is_a(self, value: object, java_class: str) -> bool:
+        return isinstance(value, JavaObject) and bool(is_instance_of(self._gateway, value, java_class))
+
+    def items(self, scala_seq: JavaObject) -> list[JavaObject]:
+        return to_list(scala_seq)
+
+    def identity(self, value: JavaObject) -> str:
+        return str(self._jvm.java.lang.System.identityHashCode(value))
+
+    def nondeterministic(self, plan: Plan) -> list[str]:
+        """The expressions of this node whose value may change from run to run."""
+        if all(e.deterministic() for e in to_list(plan.expressions().toSeq())):
+            return []
+        found: list[str] = []
+        for expression in to_list(plan.expressions().toSeq()):
+            self._nondeterministic_in(expression, found)
+        return found
+
+    def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
+        if expr.deterministic():
+            return
+        below = self.children(expr)
+        if all(child.deterministic() for child in below):
+            if class_name(expr) not in _ORDER_ONLY:
+                found.append(expr.toString())
+            return
+        for child in below:
+            self._nondeterministic_in(child, found)
+
+    # --- files
+
+    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
+        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
+        location = relation.relation().location()
+        if not self.is_a(location, "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"):
+            return {}
+        return _parse_statuses(location.allFiles().mkString("\n"))
+
+    def files(self, relation: Plan) -> list[str]:
+        """Paths as `_metadata.file_path` spells them."""
+        uris = relation.relation().location().inputFiles()
+        return [self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri)).toString() for uri in uris]
+
+    def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """The same, read from the file system now; a file that is gone is left out."""
+        found: dict[str, tuple[int, int]] = {}
+        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
+        for folder in sorted({path.rsplit("/", 1)[0] for path in paths}):
+            path = self._jvm.org.apache.hadoop.fs.Path(folder)
+            system = path.getFileSystem(conf)
+            if system.exists(path):
+                found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
+        return found
+
+    def references(self, expr: Expr) -> set[int]:
+        return {int(a.exprId().id()) for a in to_list(expr.references().toSeq())}
+
+    def substitute(self, expr: Expr, attributes: dict[int, Expr]) -> Expr:
+        """`expr` with attributes exchanged, by expression id."""
+        if class_name(expr) == "AttributeReference":
+            return attributes.get(int(expr.exprId().id()), expr)
+        children = self.children(expr)
+        if not children:
+            return expr
+        return expr.withNewChildren(self.seq([self.substitute(child, attributes) for child in children]))
+
+    # --- making expressions
+
+    def seq(self, items: Iterable[JavaObject]) -> JavaObject:
+        return self._to_seq(list(items))
+
+    def some(self, value: JavaObject) -> JavaObject:
+        return self._jvm.scala.Some(value)
+
+    def none(self) -> JavaObject:
+        return self._jvm.scala.Option.empty()
+
+    def alias(self, expr: Expr, name: str) -> Expr:
+        """A named expression with a fresh id: its attribute never clashes with another's."""
+        fresh = self._exprs.NamedExpression.newExprId()
+        empty = self.seq([])
+        return self._exprs.Alias(expr, name, fresh, empty, self.none(), empty)
+
+    @property
+    def true(self) -> Expr:
+        return self._true
+
+    def null(self, like: Attr) -> Expr:
+        return self._exprs.Literal(None, like.dataType())
+
+    def conjunction(self, conditions: Sequence[Expr]) -> Expr:
+        result = None
+        for condition in conditions:
+            result = condition if result is None else self._exprs.And(result, condition)
+        return self._true if result is None else result
+
+    def disjunction(self, conditions: Sequence[Expr]) -> Expr:
+        result = conditions[0]
+        for condition in conditions[1:]:
+            result = self._exprs.Or(result, condition)
+        return result
+
+    def same(self, left: Expr, right: Expr) -> Expr:
+        """Equality under which NULL equals NULL, as in GROUP BY."""
+        return self._exprs.EqualNullSafe(left, right)
+
+    def equal(self, left: Expr, right: Expr) -> Expr:
+        return self._exprs.EqualTo(left, right)
+
+    def one_of(self, expr: Expr, values: Sequence[object]) -> Expr | None:
+        """A filter that Spark can push into a scan: `expr` has one of these values, or is NULL if one is.
+
+        None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
+        kind = expr.dataType().catalogString()
+        if kind not in _PLAIN_TYPES and not kind.startswith("decimal("):
+            return None
+        distinct = {None if v is None else (v.isoformat() if isinstance(v, date) else str(v)) for v in values}
+        literals = [
+            self._text(v) if kind == "string" else self.parse(f"CAST('{v}' AS {kind})")
+            for v in sorted(v for v in distinct if v is not None)
+        ]
+        tests = []
+        if literals:
+            tests.append(self._exprs.In(expr, self.seq(literals)))
+        if None in distinct:
+            tests.append(self._exprs.IsNull(expr))
+        return self.disjunction(tests) if tests else None
+
+    def is_not_null(self, expr: Expr) -> Expr:
+        return self._exprs.IsNotNull(expr)
+
+    def expression(self, name: str, *args: JavaObject) -> Expr:
+        return getattr(self._exprs, name)(*args)
+
+    def position(self) -> Expr:
+        return self._exprs.MonotonicallyIncreasingID()
+
+    def hash64(self, expr: Expr) -> Expr:
+        return self._exprs.XxHash64(self.seq([expr]), 42)
+
+    def content_hashes(self, attributes: Sequence[Attr]) -> list[Expr]:
+        """Two independent 64-bit hashes: together an identity that does not collide in practice."""
+        columns = self.seq(attributes)
+        return [self._exprs.XxHash64(columns, seed) for seed in (42, 4242)]
+
+    def hash64_of_text(self, text: str) -> int:
+        value: int = self.hash64(self._text(text)).eval(None)
+        return value
+
+    def struct_field(self, struct: Expr, name: str) -> Expr:
+        ordinal = struct.dataType().fieldIndex(name)
+        return self._exprs.GetStructField(struct, ordinal, self.some(name))
+
+    def long(self, value: int) -> Expr:
+        return self.parse(f"{value}L")
+
+    def _text(self, value: str) -> Expr:
+        return getattr(getattr(self._exprs, "Literal$"), "MODULE$").apply(value)
+
+    def parse(self, text: str) -> Expr:
+        """An expression from SQL text without column names. (py4j would send a small number as an Integer.)"""
+        return self.spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+
+    # --- making plans
+
+    def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
+        """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
+        empty = self.seq([])
+        return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), empty, self.none(), empty)
+
+    def project(self, exprs: Sequence[Expr], child: Plan) -> Plan:
+        return self._plans.Project(self.seq(exprs), child)
+
+    def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
+        return self.project([*self.output(child), *exprs], child) if exprs else child
+
+    def filter(self, condition: Expr, child: Plan) -> Plan:
+        return self._plans.Filter(condition, child)
+
+    def join(self, left: Plan, right: Plan, kind: str, condition: Expr | None) -> Plan:
+        join_type = self._jvm.org.apache.spark.sql.catalyst.plans.JoinType.apply(kind)
+        return self._join(left, right, join_type, condition)
+
+    def existence_join(self, left: Plan, right: Plan, condition: Expr) -> tuple[Plan, Attr]:
+        """`left` with a boolean attribute: whether a row of `right` meets the condition."""
+        exists = self.alias(self._true, "whence_exists").toAttribute()
+        kind = self._jvm.org.apache.spark.sql.catalyst.plans.ExistenceJoin(exists)
+        return self._join(left, right, kind, condition), exists
+
+    def _join(self, left: Plan, right: Plan, join_type: JavaObject, condition: Expr | None) -> Plan:
+        given = self.none() if condition is None else self.some(condition)
+        return self._plans.Join(left, right, join_type, given, self._plans.JoinHint.NONE())
+
+    def union(self, plans: Sequence[Plan]) -> Plan:
+        return self._plans.Union(self.seq(plans), False, False)
+
+    def distinct(self, plan: Plan) -> Plan:
+        return self._plans.Distinct(plan)
+
+    def limit(self, n: int, child: Plan) -> Plan:
+        count = self.parse(str(n))
+        return self._plans.GlobalLimit(count, self._plans.LocalLimit(count, child))
+
+    # --- bringing plans into the form the rules know
+
+    def normalise(self, plan: Plan) -> Plan:
+        """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
+        plan = self._inline_ctes().apply(plan)
+        for _ in range(_MAX_ROUNDS):
+            before = plan
+            for rule in _SUBQUERY_RULES:
+                plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
+            if plan.fastEquals(before):
+                break
+        return plan
+
+    def _inline_ctes(self) -> JavaObject:
+        rule = self._optimizer.InlineCTE
+        for more in range(3):
+            try:
+                return rule(True, *[False] * more)
+            except Exception as error:
+                if "Constructor" not in str(error):
+                    raise
+        raise AttributeError("InlineCTE has an unknown constructor in this Spark release")
+
+
+_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
+
+
+def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
+    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}
+
+
+def getattr_path(root: Any, dotted: str) -> Any:
+    for part in dotted.split("."):
+        root = getattr(root, part)
+    return root

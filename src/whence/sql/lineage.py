@@ -1,0 +1,56 @@
+"""The lineage of one query: built once, evaluated for the rows that are asked for."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from whence.model import EXACT, Exactness
+from whence.sql.blocks import Block, Place, ReadingPlace
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Catalyst
+from whence.sql.rules import RULES
+from whence.sql.sources import require_unchanged
+from whence.sql.tree import Node, tree_of
+
+
+class SqlLineage:
+    """The operators of a DataFrame's query as blocks and links.
+
+    Making one checks that every operator has a rule; parts that must be computed to be known (which rows a LIMIT kept)
+    are computed when `root` is first asked for."""
+
+    def __init__(self, c: Catalyst, df: DataFrame) -> None:
+        self.c = c
+        self.frame = df
+        self.tree: Node = tree_of(c, c.normalise(c.plan_of(df)))
+        self._build(compute=False)
+        self.require_unchanged()
+
+    def _build(self, compute: bool) -> None:
+        self._builder = Builder(self.c, self.tree, RULES, compute=compute)
+        self._root = self._builder.block(self.tree)
+        self._complete = not self._builder.deferred
+
+    @property
+    def root(self) -> Block:
+        if not self._complete:
+            self._build(compute=True)
+        return self._root
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        _ = self.root
+        return tuple(self._builder.places)
+
+    @property
+    def readings(self) -> tuple[ReadingPlace, ...]:
+        return tuple(self._builder.readings)
+
+    @property
+    def exactness(self) -> Exactness:
+        _ = self.root
+        return Exactness(tuple(dict.fromkeys(self._builder.notes))) if self._builder.notes else EXACT
+
+    def require_unchanged(self) -> None:
+        for reading in self._builder.readings:
+            require_unchanged(self.c, reading.leaf)

@@ -1,0 +1,52 @@
+"""The table of lineage rules: one function for each kind of plan node.
+
+A rule takes the node and a `Builder` (through which it annotates the inputs) and gives the node's plan with the
+identities of its links behind its own output. It must not change the rows of the operator: neither their number nor
+their values. To add one, write the function and name its node here; the contract tests run over the whole table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whence.sql.blocks import Annotated
+from whence.sql.builder import Builder
+from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
+from whence.sql.rules.join import join
+from whence.sql.rules.limit import limit
+from whence.sql.rules.narrow import in_place, look_through, project, sort
+from whence.sql.rules.scan import nothing, scan
+from whence.sql.rules.union import union
+from whence.sql.tree import Node
+
+Rule = Callable[[Node, Builder], Annotated]
+
+RULES: dict[str, Rule] = {
+    # sources
+    "LogicalRelation": scan,
+    "LocalRelation": scan,
+    "LogicalRDD": scan,
+    "ExternalRDD": scan,
+    "Range": scan,
+    "HiveTableRelation": scan,
+    "DataSourceV2Relation": scan,
+    "OneRowRelation": nothing,
+    # names only
+    "SubqueryAlias": look_through,
+    "View": look_through,
+    "ResolvedHint": look_through,
+    # the row itself
+    "Project": project,
+    "Filter": in_place,
+    "Repartition": in_place,
+    "RepartitionByExpression": in_place,
+    "RebalancePartitions": in_place,
+    "Sort": sort,
+    "GlobalLimit": limit,
+    # several rows, or none
+    "Join": join,
+    "Union": union,
+    "Aggregate": aggregate,
+    "Distinct": distinct,
+    "Deduplicate": deduplicate,
+}

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.sql.blocks import Annotated, make_lookup
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Attr, Expr
+from whence.sql.tree import Node
+
+
+def aggregate(node: Node, build: Builder) -> Annotated:
+    """Every row of the group, NULL keys being one group. Without keys: every row."""
+    c = build.c
+    keys = c.items(node.plan.groupingExpressions())
+    named = [c.alias(key, "whence_group") for key in keys]
+    outputs = c.items(node.plan.aggregateExpressions())
+    plan = c.copy(node.plan, aggregateExpressions=c.seq([*outputs, *named]))
+    return _group(node, build, plan, [(name.toAttribute(), key) for name, key in zip(named, keys, strict=True)])
+
+
+def distinct(node: Node, build: Builder) -> Annotated:
+    """All duplicates."""
+    return _group_by_columns(node, build, build.c.output(node.children[0].plan))
+
+
+def deduplicate(node: Node, build: Builder) -> Annotated:
+    """`dropDuplicates(columns)`: the whole group, whichever of its rows was kept."""
+    return _group_by_columns(node, build, build.c.items(node.plan.keys()))
+
+
+def _group_by_columns(node: Node, build: Builder, columns: Sequence[Attr]) -> Annotated:
+    c = build.c
+    named = [c.alias(column, "whence_group") for column in columns]
+    pairs = [(name.toAttribute(), column) for name, column in zip(named, columns, strict=True)]
+    return _group(node, build, c.extend(node.plan, named), pairs)
+
+
+def _group(node: Node, build: Builder, plan: Expr, pairs: Sequence[tuple[Attr, Expr]]) -> Annotated:
+    """`plan` gives, behind the node's own output, one attribute for each key; they are hidden again from its users."""
+    c = build.c
+    block = build.block(node.children[0])
+    condition = c.conjunction([c.same(key, name) for name, key in pairs]) if pairs else None
+    found = make_lookup(c, node, plan, block, [name for name, _ in pairs], condition, pairs)
+    own = c.output(node.plan)
+    return Annotated(c.project([*own, *found.attrs], found.plan), found.links)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from whence.sql.blocks import Annotated, make_lookup, nullable
+from whence.sql.builder import Builder
+from whence.sql.tree import Node
+
+_LEFT_MAY_MISS = ("RightOuter", "FullOuter")
+_RIGHT_MAY_MISS = ("LeftOuter", "LeftSingle", "FullOuter")
+_BOTH_SIDES = ("Inner", "Cross", *_LEFT_MAY_MISS, *_RIGHT_MAY_MISS)
+
+
+def join(node: Node, build: Builder) -> Annotated:
+    """The matched row of each side; of outer joins only the side that is there; of anti joins the row itself."""
+    kind = _kind(node)
+    if kind not in _BOTH_SIDES:
+        return _one_side(node, build, kind)
+    c = build.c
+    left, right = (build.annotate(child) for child in node.children)
+    plan = c.with_children(node.plan, [left.plan, right.plan])
+    links = (
+        *(nullable(left.links) if kind in _LEFT_MAY_MISS else left.links),
+        *(nullable(right.links) if kind in _RIGHT_MAY_MISS else right.links),
+    )
+    own = c.output(node.plan)
+    attrs = [a for link in links for a in link.attrs]
+    return Annotated(c.project([*own, *attrs], plan), links)
+
+
+def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
+    c = build.c
+    left = build.annotate(node.children[0])
+    plan = c.with_children(node.plan, [left.plan, node.children[1].plan])
+    own = c.output(node.plan)
+    kept = Annotated(c.project([*own, *left.attrs], plan), left.links)
+    if kind == "LeftAnti":
+        return kept
+    if kind != "LeftSemi" and not kind.startswith("ExistenceJoin"):
+        raise build.unsupported(node, f"whence has no lineage rule for the join type {kind}")
+    # The row and its matches: these are looked up by the columns of the row that the condition speaks of.
+    option = node.plan.condition()
+    condition = option.get() if option.isDefined() else None
+    names = {a.exprId().id() for a in c.items(condition.references().toSeq())} if condition is not None else set()
+    keys = [a for a in c.output(node.children[0].plan) if a.exprId().id() in names]
+    block = build.block(node.children[1])
+    matches = make_lookup(c, node, kept.plan, block, keys, condition)
+    return Annotated(matches.plan, (*kept.links, *matches.links))
+
+
+def _kind(node: Node) -> str:
+    kind: str = node.plan.joinType().toString()
+    return kind

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from whence.sql.blocks import Annotated, Reading
+from whence.sql.builder import Builder
+from whence.sql.sources import identify
+from whence.sql.tree import Node
+
+
+def scan(node: Node, build: Builder) -> Annotated:
+    leaf = identify(build.c, node)
+    return Annotated(leaf.plan, (Reading(build.reading(node), leaf.ids),))
+
+
+def nothing(node: Node, build: Builder) -> Annotated:
+    """SELECT without FROM: one row that comes from nowhere."""
+    return Annotated(node.plan, ())

@@ -1,0 +1,71 @@
+"""Sessions other than the suite's own: each in a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import whence
+
+Program = Callable[..., Any]
+
+
+@pytest.mark.cluster
+def test_traces_on_separate_executors(program: Program, orders: Path, tmp_path: Path) -> None:
+    found = program("cluster", orders, tmp_path / "store")
+    # local-cluster keeps the executors' folders in Spark's home
+    shutil.rmtree(Path(pyspark.__file__).parent / "work" / found.pop("application"), ignore_errors=True)
+    assert found == {
+        "executors": 2,
+        "witnesses": [1, 3, 5],
+        "verified": True,
+        "without": [[2, 80], [3, 40]],
+        "touched": [1],
+    }
+
+
+def test_spark_connect_is_refused_with_what_is_missing(program: Program, tmp_path: Path) -> None:
+    pytest.importorskip("grpc", reason="the packages of pyspark[connect] are not installed here")
+    found = program("connect", tmp_path / "store")
+    assert "Spark Connect" in found["said"]
+    assert "JVM" in found["said"]
+    assert "classic" in found["said"]
+    assert found["works"] == 3  # the user's session is not disturbed
+    assert not (tmp_path / "store").exists()
+
+
+def test_dataframe_of_an_application_that_ended(program: Program, orders: Path, tmp_path: Path) -> None:
+    found = program("stopped", orders, tmp_path / "store")
+    for asked in ("own_session_stopped", "backward", "forward", "forward_to"):
+        kind, sentence = found[asked]
+        assert kind == "ForeignDataFrame", f"{asked}: {kind}: {sentence}"
+        assert "Spark" in sentence
+    assert found["still_works"] == 1
+
+
+def test_two_processes_share_one_store(
+    spark: SparkSession, orders: Path, tmp_path: Path, neighbour: Callable[..., subprocess.Popen[str]]
+) -> None:
+    store = tmp_path / "store"
+    other = neighbour("neighbour", orders, store)
+    assert other.stdin is not None
+    assert other.stdout is not None
+    totals = spark.read.parquet(str(orders)).groupBy("customer").count()
+    with whence.attach(spark, store=store) as w:
+        assert other.stdout.readline() == "attached\n"
+        mine = w.backward(totals.where("customer = 1"))
+        other.stdin.write("trace\n")
+        other.stdin.flush()
+        assert sorted(row["id"] for row in mine["orders"].collect()) == [1, 3, 5]
+        assert other.stdout.readline() == "[2, 6]\n"
+    other.stdin.write("close\n")
+    other.stdin.flush()
+    assert other.stdout.readline() == "closed\n"
+    assert other.wait() == 0
