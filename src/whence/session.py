@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.debug.guard import Guard
     from whence.debug.mining import Mined
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
@@ -86,8 +87,7 @@ class Session:
         if self._actors is None:
             from whence.actors import ActorStore
 
-            home = DEFAULT_STORE if "://" in self._store_location else self._store_location
-            self._actors = ActorStore(Path(home) / "actors")
+            self._actors = ActorStore(self._home() / "actors")
         return self._actors
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
@@ -107,6 +107,16 @@ class Session:
         from whence.debug.mine import mine
 
         return mine(self, root, bad, good)
+
+    def guard(self, on_error: str = "raise") -> Guard:
+        """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
+        from whence.debug.guard import Guard
+
+        return Guard(self, self._home() / "culprits")
+
+    def _home(self) -> Path:
+        """Where files go when the store is a database."""
+        return Path(DEFAULT_STORE if "://" in self._store_location else self._store_location)
 
     def close(self) -> None:
         """Give back everything that attaching took. Closing twice is harmless."""
