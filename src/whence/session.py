@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
     from whence.debug.guard import Guard
+    from whence.debug.minimize import Minimal
     from whence.debug.mining import Mined
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
@@ -110,9 +111,15 @@ class Session:
 
     def guard(self, on_error: str = "raise") -> Guard:
         """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
-        from whence.debug.guard import Guard
+        from whence.debug.guard import guard
 
-        return Guard(self, self._home() / "culprits")
+        return guard(self, self._home() / "culprits", on_error)
+
+    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool]) -> Minimal:
+        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses."""
+        from whence.debug.minimize import minimize
+
+        return minimize(self, df, fails)
 
     def _home(self) -> Path:
         """Where files go when the store is a database."""

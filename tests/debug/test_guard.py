@@ -175,3 +175,68 @@ def test_a_job_that_goes_well_is_left_alone(w: whence.Session, orders: DataFrame
     with w.guard() as guard:
         assert orders.where("id != 613").select(udf(parse, "double")("amount")).count() == 999
     assert guard.culprit is None
+
+
+# -- quarantine --------------------------------------------------------------------------------------------------------
+
+
+def test_quarantine_of_a_udf(w: whence.Session, orders: DataFrame) -> None:
+    report = orders.select("id", udf(parse, "double")("amount").alias("value"))  # made before the block
+    with w.guard(on_error="quarantine") as guard:
+        rows = {row.id: row.value for row in report.collect()}
+    assert len(rows) == 1000
+    assert rows[613] is None
+    assert rows[612] == 612.5
+    (aside,) = guard.records
+    assert aside.record == ("six",)
+    assert aside.error.startswith("ValueError")
+    assert len(aside.sources) == 1
+    assert ".parquet#" in aside.sources[0]
+    (row,) = guard.table().collect()
+    assert row.function == "parse"
+    (again,) = guard.replay(lambda amount: 6.0 if amount == "six" else float(amount))
+    assert again.result == 6.0
+    assert guard.replay(parse)[0].error is not None
+    with pytest.raises(Exception, match="six"):
+        report.collect()  # outside the block the function is as it was
+
+
+@pytest.mark.parametrize("kind", ["pandas_udf", "mapInPandas", "applyInPandas"])
+def test_quarantine_of_batches(w: whence.Session, orders: DataFrame, kind: str) -> None:
+    frames = {
+        "pandas_udf": lambda: orders.select("id", pandas_udf(parse_all, "double")("amount").alias("value")),
+        "mapInPandas": lambda: orders.mapInPandas(parse_frames, "id long, amount double, shop long"),
+        "applyInPandas": lambda: orders.groupBy("shop").applyInPandas(parse_group, "shop long, total double"),
+    }
+    with w.guard(on_error="quarantine") as guard:
+        rows = frames[kind]().collect()
+    assert len(rows) == {"pandas_udf": 1000, "mapInPandas": 999, "applyInPandas": 5}[kind]
+    (aside,) = guard.records
+    assert "six" in aside.record
+    assert len(aside.sources) == 1
+    if kind == "applyInPandas":
+        totals = {row.shop: row.total for row in rows}
+        assert totals[3] == sum(n + 0.5 for n in range(1000) if n % 5 == 3 and n != 613)
+
+
+def test_quarantine_of_rdd_functions(w: whence.Session, spark: SparkSession) -> None:
+    lines = spark.sparkContext.parallelize(["1", "2", "six", "4", "", "7"], 2)
+    with w.guard(on_error="quarantine") as guard:
+        pairs = lines.map(int).filter(lambda n: 10 // (n - 4) != 0).flatMap(lambda n: [(n % 2, n)] * 2)
+        assert sorted(pairs.reduceByKey(lambda a, b: a + b).collect()) == [(0, 4), (1, 16)]
+    assert sorted(str(q.record) for q in guard.records) == ["", "4", "six"]
+    assert {q.error.split(":")[0] for q in guard.records} == {"ValueError", "ZeroDivisionError"}
+    assert sorted(r.result for r in guard.replay(lambda text: len(str(text)))) == [0, 1, 3]
+
+
+def test_what_cannot_go_on_fails_with_its_culprit(w: whence.Session, spark: SparkSession) -> None:
+    def work(records: Iterator[str]) -> Iterator[float]:
+        for record in records:
+            yield float(record)
+
+    with pytest.raises(Exception, match="six"), w.guard(on_error="quarantine") as guard:
+        spark.sparkContext.parallelize(["1", "six"], 1).mapPartitions(work).collect()
+    assert guard.culprit is not None
+    assert guard.culprit.record == "six"
+    with pytest.raises(ValueError, match="on_error"):
+        w.guard(on_error="ignore")

@@ -69,6 +69,16 @@ class Guard:
             print(note, file=sys.stderr)
 
 
+def guard(session: Session, home: Path, on_error: str) -> Guard:
+    if on_error == "raise":
+        return Guard(session, home)
+    if on_error == "quarantine":
+        from whence.debug.quarantine import QuarantineGuard
+
+        return QuarantineGuard(session, home)
+    raise ValueError(f'on_error is "raise" or "quarantine", not {on_error!r}.')
+
+
 def failed_in_python(error: BaseException) -> bool:
     text = str(error)
     return "Python worker" in text or "PythonException" in text or any(sign in text for sign in _DIED)

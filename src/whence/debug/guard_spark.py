@@ -46,9 +46,25 @@ class PythonNode:
 def command_of(context: Any, function: JavaObject) -> Any:
     """What was pickled for the workers: (function, return type) of a UDF, (function, profiler, ...) of an RDD."""
     numbers = function.command().mkString(",")
-    loaded = _pickle.loads(bytes(int(n) & 255 for n in numbers.split(",")))
+    data = bytes(int(n) & 255 for n in numbers.split(","))
+    try:
+        loaded = _pickle.loads(data)
+    except Exception:
+        _find_broadcasts()
+        loaded = _pickle.loads(data)
     value = getattr(loaded, "value", None)  # a large command travels as a broadcast
     return loaded if value is None or isinstance(loaded, tuple) else _pickle.loads(value)
+
+
+def _find_broadcasts() -> None:
+    """Functions that hold broadcast variables unpickle where those are registered: in workers, not in the driver."""
+    import gc
+
+    from pyspark.core import broadcast
+
+    for found in gc.get_objects():
+        if type(found) is broadcast.Broadcast and getattr(found, "_jbroadcast", None) is not None:
+            broadcast._broadcastRegistry[found._jbroadcast.id()] = found
 
 
 def set_command(context: Any, function: JavaObject, command: Any) -> None:
@@ -126,6 +142,26 @@ def _kind(evaluation: int) -> str | None:
     return "series" if evaluation in SERIES_UDFS else "series iterator" if evaluation in SERIES_ITERATOR_UDFS else None
 
 
+def python_functions(c: Catalyst, plan: JavaObject) -> Iterator[tuple[str, JavaObject]]:
+    """(kind, function) of everything in an analysed plan that runs Python, of the kinds that are understood."""
+    for node in _walk(plan):
+        name = node.getClass().getSimpleName()
+        if name in _FRAMES or name in _GROUPS:
+            yield "frames" if name in _FRAMES else "group", node.functionExpr().func()
+            continue
+        for expression in c.items(node.expressions().toSeq()):
+            yield from _functions_in(c, expression)
+
+
+def _functions_in(c: Catalyst, expression: JavaObject) -> Iterator[tuple[str, JavaObject]]:
+    if expression.getClass().getSimpleName() == "PythonUDF":
+        kind = _kind(int(expression.evalType()))
+        if kind is not None:
+            yield kind, expression.func()
+    for child in c.children(expression):
+        yield from _functions_in(c, child)
+
+
 def rdd_nodes(context: Any, rdd: JavaObject) -> Iterator[PythonNode]:
     """The Python stages of an RDD, those nearest the sources first."""
     seen: set[int] = set()
@@ -156,15 +192,16 @@ def failed_partition(context: Any) -> int | None:
     try:
         bus = context._jsc.sc().listenerBus()
         bus.waitUntilEmpty()
-        reasons = []
+        reasons: list[tuple[int, int]] = []
         stages = context._jsc.sc().statusStore().stageList(None, False, False, context._gateway.new_array(
             context._jvm.double, 0), context._jvm.java.util.ArrayList())  # fmt: skip
         for n in range(stages.size()):
             stage = stages.apply(n)
             if stage.failureReason().isDefined():
-                reasons.append((stage.stageId(), str(stage.failureReason().get())))
-        match = re.search(r"Task (\d+) in stage", max(reasons)[1]) if reasons else None
-        return int(match.group(1)) if match else None
+                match = re.search(r"Task (\d+) in stage", str(stage.failureReason().get()))
+                if match:
+                    reasons.append((stage.stageId(), int(match.group(1))))
+        return max(reasons)[1] if reasons else None
     except Exception:
         return None
 
