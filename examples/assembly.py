@@ -127,14 +127,15 @@ def chain(context: SparkContext, store: ActorStore, job: Actor, home: Path, k: i
             yield kmer, ((end[0], 1) if alone else (kmer, 0))
 
     pointers = ends.flatMap(unique).cache()
-    actors, before = [linker], linker
+    actors, before, far = [linker], linker, -1
     for turn in range(1, max(2, len(nodes)).bit_length() + 1):
         doubler = store.register(f"double {turn}", kind="reduce", parents=[job])
         store.flow_link(before, doubler)
         pointers = double(pointers, doubler, turn).cache()
-        if pointers.count() == 0:
-            break
         actors, before = [*actors, doubler], doubler
+        reached, far = far, pointers.map(lambda p: p[1][1]).sum()
+        if reached == far:  # every pointer has arrived at the head of its chain
+            break
     last = len(actors)
     writer = store.register("contigs", kind="reduce", parents=[job])
     store.flow_link(before, writer)

@@ -56,7 +56,7 @@ def clean(
     best: int = 1,
     at: Any = None,
 ) -> Cleaned:
-    """`outputs`: output record of `root` -> its value, as restarted actors give it too; `quality(value)`: more is better.
+    """`outputs`: output record of `root` -> its value, as restarts give it too; `quality(value)`: more is better.
 
     `bad(quality)` marks outputs to clean away; by default those in the lowest tenth. `best`: how many outputs stand for
     the good ones. `at`: the stage to exclude at, instead of the one with the least overlap.

@@ -7,6 +7,7 @@ those rows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from whence.session import Session
 
 _POSITION = "whence_position"
+_PIECE = "whence_piece"
 Fails = Callable[[list[Row]], bool]
 
 
@@ -62,87 +64,131 @@ def _only(df: DataFrame, row: Row) -> DataFrame:
     return df.where(chosen)
 
 
+Range = tuple[int, int]  # half open, among the witnesses of all readings put one after the other
+PARTS = 8  # pieces tried at a time: one job for all of them
+AT_ONCE = 16
+
+
 class _Minimizing:
     def __init__(self, session: Session, asked: DataFrame, fails: Fails) -> None:
         self._fails = fails
         self._trace: Trace = session.backward(asked)
         self._lineage: SqlLineage = self._trace._lineage
         self._c = self._lineage.c
-        self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any]]] = {}
-        self._known: dict[frozenset[tuple[int, int]], bool] = {}
-        self._frames: list[DataFrame] = []
+        self._names = asked.columns
+        # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
+        self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
         self.tests = 0
 
     def run(self) -> Minimal:
-        items: list[tuple[int, int]] = []
-        for place in self._lineage.readings:
-            c = self._c
-            ids = self._trace._ids_of([place])
-            leaf = evaluation.leaf_rows(c, place, ids, "leftsemi")
-            output = c.output(leaf)
-            kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
-            positions = [row[0] for row in kept.select(F.col(_POSITION)).collect()]
-            self._kept[place.number] = (place, kept, output)
-            items += [(place.number, position) for position in positions]
-        if not self._failing(items):
+        total = self._materialise()
+        if not self._failing([[(0, total)]])[0]:
             raise DoesNotFail(
                 "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how many "
                 "there are."
             )
-        least = _ddmin(items, self._failing)
-        result = self._query(least).collect()
-        return Minimal(self._rows_of(least), result, len(items), self.tests)
+        least = _ddmin([(0, total)], self._failing)
+        return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests)
 
-    def _failing(self, items: Sequence[tuple[int, int]]) -> bool:
-        key = frozenset(items)
-        if key not in self._known:
-            self.tests += 1
-            self._known[key] = bool(self._fails(self._query(items).collect()))
-        return self._known[key]
-
-    def _leaf(self, number: int, items: Sequence[tuple[int, int]]) -> Plan:
+    def _materialise(self) -> int:
         c = self._c
-        _, kept, output = self._kept[number]
-        positions = [position for n, position in items if n == number]
-        plan = c.plan_of(kept.where(F.col(_POSITION).isin(positions) if positions else F.lit(False)))
-        return c.project(output, plan)
+        total = 0
+        for place in self._lineage.readings:
+            leaf = evaluation.leaf_rows(c, place, self._trace._ids_of([place]), "leftsemi")
+            kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
+            # Spark numbers the rows of a partition in sequence, so that counts tell all positions
+            part = F.shiftright(F.col(_POSITION), 33).alias("part")
+            runs = []
+            for row in kept.groupBy(part).agg(F.min(_POSITION), F.count("*")).orderBy("part").collect():
+                runs.append((total, row[1], row[2]))
+                total += row[2]
+            self._kept[place.number] = (place, kept, c.output(leaf), runs)
+        return total
 
-    def _query(self, items: Sequence[tuple[int, int]]) -> DataFrame:
-        leaves = {place.leaf: number for number, (place, _, _) in self._kept.items()}
+    def _failing(self, candidates: Sequence[Sequence[Range]]) -> list[bool]:
+        """Whether the query fails on each of these: they are tested together, in one job."""
+        found: list[bool] = []
+        for start in range(0, len(candidates), AT_ONCE):
+            some = candidates[start : start + AT_ONCE]
+            frame = None
+            for number, ranges in enumerate(some):
+                one = self._query(ranges).withColumn(_PIECE, F.lit(number))
+                frame = one if frame is None else frame.union(one)
+            assert frame is not None
+            rows: dict[int, list[Row]] = {}
+            shape = Row(*self._names)
+            for row in frame.collect():
+                rows.setdefault(row[-1], []).append(shape(*row[:-1]))
+            found += [bool(self._fails(rows.get(number, []))) for number in range(len(some))]
+        self.tests += len(candidates)
+        return found
+
+    def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
+        c = self._c
+        _, kept, output, runs = self._kept[number]
+        chosen = F.lit(False)
+        for low, high in ranges:
+            for first, position, count in runs:
+                start, stop = max(low, first), min(high, first + count)
+                if start < stop:
+                    chosen = chosen | F.col(_POSITION).between(position + start - first, position + stop - 1 - first)
+        return c.project(output, c.plan_of(kept.where(chosen)))
+
+    def _query(self, ranges: Sequence[Range]) -> DataFrame:
+        leaves = {place.leaf: number for number, (place, _, _, _) in self._kept.items()}
 
         def replace(node: Node) -> Plan | None:
-            return self._leaf(leaves[node], items) if node in leaves else None
+            return self._leaf(leaves[node], ranges) if node in leaves else None
 
         return self._c.frame(rebuild(self._c, self._lineage.tree, replace))
 
-    def _rows_of(self, items: Sequence[tuple[int, int]]) -> dict[str, list[Row]]:
+    def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}
         for name, places in self._trace._names.items():
             rows: list[Row] = []
             for place in places:
-                rows += self._c.frame(self._leaf(place.number, items)).collect()
+                rows += self._c.frame(self._leaf(place.number, ranges)).collect()
             found[name] = list(dict.fromkeys(rows)) if len(places) > 1 else rows
         return found
 
 
-def _ddmin(items: list[tuple[int, int]], failing: Callable[[Sequence[tuple[int, int]]], bool]) -> list[tuple[int, int]]:
-    """Zeller and Hildebrandt's ddmin: no single item of the answer can be left out."""
-    parts = 2
-    while len(items) >= 2:
-        size = -(-len(items) // parts)
-        pieces = [items[start : start + size] for start in range(0, len(items), size)]
-        smaller = next((piece for piece in pieces if failing(piece)), None)
+def _size(ranges: Sequence[Range]) -> int:
+    return sum(high - low for low, high in ranges)
+
+
+def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
+    """As many pieces of about the same size, in order."""
+    total = _size(ranges)
+    bounds = [total * n // parts for n in range(parts + 1)]
+    pieces: list[list[Range]] = []
+    for start, stop in itertools.pairwise(bounds):
+        piece, before = [], 0
+        for low, high in ranges:
+            first, last = max(start - before, 0), min(stop - before, high - low)
+            if first < last:
+                piece.append((low + first, low + last))
+            before += high - low
+        if piece:
+            pieces.append(piece)
+    return pieces
+
+
+def _ddmin(ranges: list[Range], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[Range]:
+    """Zeller and Hildebrandt's ddmin, several tests at a time: nothing in the answer can be left out by itself."""
+    parts = PARTS
+    while _size(ranges) >= 2:
+        parts = min(parts, _size(ranges))
+        pieces = _cut(ranges, parts)
+        smaller = next((p for p, fails in zip(pieces, failing(pieces), strict=True) if fails), None)
         if smaller is not None:
-            items, parts = smaller, 2
+            ranges, parts = smaller, PARTS
             continue
-        rest = None
-        if parts > 2:
-            rests = ([i for other in pieces if other is not piece for i in other] for piece in pieces)
-            rest = next((r for r in rests if failing(r)), None)
+        rests = [[r for other in pieces if other is not piece for r in other] for piece in pieces] if parts > 2 else []
+        rest = next((r for r, fails in zip(rests, failing(rests), strict=True) if fails), None)
         if rest is not None:
-            items, parts = rest, max(parts - 1, 2)
-        elif parts >= len(items):
+            ranges, parts = rest, max(parts - 1, 2)
+        elif parts >= _size(ranges):
             break
         else:
-            parts = min(len(items), 2 * parts)
-    return items
+            parts *= 2
+    return ranges
