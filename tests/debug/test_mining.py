@@ -9,6 +9,7 @@ import pytest
 from bench.joins import build
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 import whence
 from whence.actors import ActorStore
@@ -114,6 +115,22 @@ def test_any_lineage_can_be_mined_through_samples(w: whence.Session, tmp_path: P
     assert picture.startswith(b"\x89PNG")
     with pytest.raises(ValueError, match=r"html or \.png"):
         mined.plot(tmp_path / "suspects.svg")
+
+
+def test_a_query_whose_join_fans_out(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(0, 300, 1, 3).selectExpr(
+        "id", "CASE WHEN id % 60 = 7 AND id > 99 THEN 8 ELSE id % 60 END AS shop"
+    ).write.parquet(str(tmp_path / "sales"))
+    shops = [(n, n) for n in range(60)] + [(61 + n, 7) for n in range(80)]  # shop 7 stands 81 times
+    spark.createDataFrame(shops, "row long, shop long").coalesce(1).write.parquet(str(tmp_path / "shops"))
+    sales, directory = spark.read.parquet(str(tmp_path / "sales")), spark.read.parquet(str(tmp_path / "shops"))
+    joined = sales.join(directory, "shop")
+    mined = w.mine(joined)
+    assert mined.suspects[0].operator == "sales"  # in one of its files, rows of shop 7 have 81 results instead of one
+    assert [count for _, count in mined.suspects[0].inputs] == [81, 81]
+    bad = w.mine(joined, bad=joined.where("id = 67 AND row = 61"), good=joined.where("id < 60"))
+    assert sum(i.considered for i in bad.instances) == 2
+    assert ".parquet#" in str(mined.suspects[0].inputs[0][0])
 
 
 def test_a_task_that_loses_its_inputs_stands_out() -> None:
