@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
 from whence.model import WhenceError
-from whence.sql import Evaluation, Node, Place, SqlLineage, evaluation, rebuild
+from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
 
 
@@ -21,6 +21,8 @@ class Restriction:
     kind: str
     ids: Mapping[int, DataFrame]
     at: tuple[Place, Evaluation] | None = None
+    # Operators that cannot be run again on a part of their rows, with what takes their place.
+    frozen: Mapping[Node, Plan] = field(default_factory=dict)
 
 
 def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:
@@ -36,6 +38,8 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         by_leaf = _matched(lineage, other, restriction)
 
     def replace(node: Node) -> Plan | None:
+        if node in restriction.frozen:
+            return restriction.frozen[node]
         if node not in by_leaf:
             return None
         place, ids = by_leaf[node]
@@ -44,7 +48,9 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
     return c.frame(rebuild(c, tree, replace))
 
 
-def _matched(lineage: SqlLineage, other: SqlLineage, restriction: Restriction):  # type: ignore[no-untyped-def]
+def _matched(
+    lineage: SqlLineage, other: SqlLineage, restriction: Restriction
+) -> dict[Node, tuple[ReadingPlace, DataFrame | None]]:
     """Readings of the other query with the identities that restrict them.
 
     A dataset read equally often in both queries is matched place by place, so that a self join keeps its sides apart;

@@ -69,9 +69,7 @@ class Trace:
     def readings(self) -> tuple[ReadingRows, ...]:
         """The same, apart for each place in the query that reads."""
         names = {place.number: name for name, places in self._names.items() for place in places}
-        return tuple(
-            ReadingRows(place.number, names[place.number], self._rows_of([place])) for place in self._lineage.readings
-        )
+        return tuple(ReadingRows(place.number, names[place.number], self._rows_of([place])) for place in self._told)
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -111,7 +109,7 @@ class Trace:
     def witnesses_per_output(self) -> Iterator[tuple[int, DataFrame]]:
         """For each reading: its witness rows, each with the number of the output it belongs to."""
         c = self._lineage.c
-        for place in self._lineage.readings:
+        for place in self._told:
             found = self._found_per_output
             yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
 
@@ -140,7 +138,7 @@ class Trace:
 
     def verify(self) -> Verdict:
         """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
-        return compare(self.rows, self.replay(), extras_count=self.direction == "backward")
+        return compare(self.rows, self.replay(), extras_count=self.direction == "backward" and self.exact)
 
     # --- how it is computed
 
@@ -155,7 +153,7 @@ class Trace:
     @cached_property
     def _names(self) -> dict[str, list[ReadingPlace]]:
         by_key: dict[str, list[ReadingPlace]] = {}
-        for place in self._lineage.readings:
+        for place in self._told:
             by_key.setdefault(place.dataset.key, []).append(place)
         short = [places[0].dataset.name for places in by_key.values()]
         names: dict[str, list[ReadingPlace]] = {}
@@ -166,6 +164,10 @@ class Trace:
                 name += "'"
             names[name] = places
         return names
+
+    @property
+    def _told(self) -> list[ReadingPlace]:
+        return [place for place in self._lineage.readings if not place.auxiliary]
 
     def _rows_of(self, places: list[ReadingPlace]) -> DataFrame:
         c = self._lineage.c
@@ -178,7 +180,8 @@ class Trace:
         if source is not None and source not in self._names:
             raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._names)}")
         places = self._lineage.readings if source is None else self._names[source]
-        return Restriction(kind, {place.number: self._ids_of([place]) for place in places})
+        frozen = {place.node: evaluation.rows_at(self._found, place, kind) for place in self._lineage.frozen}
+        return Restriction(kind, {place.number: self._ids_of([place]) for place in places}, frozen=frozen)
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self._found

@@ -30,6 +30,9 @@ class ReadingPlace:
     number: int
     leaf: Node
     dataset: Dataset
+    # Spark's rewriting of a correlated subquery may read the outer query's tables once more, to know for which values the
+    # subquery is needed. Replay needs such a reading; the answer to "which rows made this" does not hold it.
+    auxiliary: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from whence.model import NonDeterministic, UnsupportedOperator
 from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
 from whence.sql.catalyst import Catalyst, Plan
-from whence.sql.sources import dataset_of
+from whence.sql.sources import SCANS, dataset_of
 from whence.sql.tree import Node, place_of
 
 _SELDOM_TOLD = "whence has no lineage rule for it"
@@ -28,8 +28,10 @@ class Builder:
     notes: list[str] = field(default_factory=list)
     order_matters: bool = False
     deferred: bool = False
+    frozen: set[Node] = field(default_factory=set)
     _views: list[str] = field(default_factory=list)
     _block: int = 0
+    _auxiliary: bool = False
     _blocks: int = 0
 
     def annotate(self, node: Node) -> Annotated:
@@ -44,22 +46,41 @@ class Builder:
         self.places[place] = Place(node, annotated, block)
         return annotated
 
-    def block(self, node: Node) -> Block:
-        """A block of its own for what stands below `node`."""
+    def block(self, node: Node, extend: Callable[[Annotated], Annotated] | None = None) -> Block:
+        """A block of its own for what stands below `node`; `extend` may add columns to its rows."""
         outer = self._block
         self._blocks += 1
         self._block = number = self._blocks
         try:
             with self.ordered(False):
-                return Block(number, node, self.annotate(node))
+                annotated = self.annotate(node)
+                return Block(number, node, annotated if extend is None else extend(annotated))
         finally:
             self._block = outer
 
     def reading(self, leaf: Node) -> ReadingPlace:
         view = self._views[-1] if self._views else None
-        place = ReadingPlace(len(self.readings), leaf, dataset_of(self.c, leaf, view))
+        place = ReadingPlace(len(self.readings), leaf, dataset_of(self.c, leaf, view), self._auxiliary)
         self.readings.append(place)
         return place
+
+    def set_aside(self, node: Node) -> None:
+        """A part of the query that is read but whose rows are no witnesses, such as the right side of an anti join."""
+        if node.kind == "View":
+            with self.view(node.plan.desc().identifier().table()):
+                self.set_aside(node.children[0])
+        elif not node.children and node.kind in SCANS:
+            self.reading(node)
+        for below in (*(node.children if node.kind != "View" else ()), *node.subqueries.values()):
+            self.set_aside(below)
+
+    @contextmanager
+    def auxiliary(self) -> Iterator[None]:
+        before, self._auxiliary = self._auxiliary, True
+        try:
+            yield
+        finally:
+            self._auxiliary = before
 
     @contextmanager
     def ordered(self, matters: bool) -> Iterator[None]:
@@ -77,6 +98,10 @@ class Builder:
             yield
         finally:
             self._views.pop()
+
+    def freeze(self, node: Node) -> None:
+        """The operator cannot be run again on a part of its rows: replay takes the rows that the trace found there."""
+        self.frozen.add(node)
 
     def note(self, node: Node, what: str) -> None:
         self.notes.append(f"{node.kind}: {what}")

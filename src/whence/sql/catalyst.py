@@ -12,6 +12,7 @@ from datetime import date
 from typing import Any, TypeAlias
 
 from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
@@ -61,6 +62,7 @@ class Catalyst:
             self._jvm, "org.apache.spark.api.python.PythonUtils.toSeq"
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
+        self._domains: set[int] = set()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
 
     # --- between DataFrames and plans
@@ -305,6 +307,42 @@ class Catalyst:
         """An expression from SQL text without column names. (py4j would send a small number as an Integer.)"""
         return self.spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
 
+    def row_number(self, partition: Sequence[Expr], order: Sequence[Expr]) -> Expr:
+        """1, 2, ... within the partition; `order` are sort orders."""
+        kinds = self._exprs
+        unit = (
+            getattr(getattr(kinds, name + "$"), "MODULE$") for name in ("RowFrame", "UnboundedPreceding", "CurrentRow")
+        )
+        frame = kinds.SpecifiedWindowFrame(*unit)
+        spec = kinds.WindowSpecDefinition(self.seq(partition), self.seq(order), frame)
+        return kinds.WindowExpression(kinds.RowNumber(), spec)
+
+    def ascending(self, expr: Expr) -> Expr:
+        up = getattr(getattr(self._exprs, "Ascending$"), "MODULE$")
+        first = getattr(getattr(self._exprs, "NullsFirst$"), "MODULE$")
+        return self._exprs.SortOrder(expr, up, first, self.seq([]))
+
+    def add(self, left: Expr, right: Expr) -> Expr:
+        return self._new(self._exprs.Add, left, right)
+
+    def negative(self, expr: Expr) -> Expr:
+        return self._new(self._exprs.UnaryMinus, expr)
+
+    def sorts_before(self, one: Expr, other: Expr, order: Expr) -> Expr:
+        """Whether `one` comes before `other` under a sort order; true or false, never NULL."""
+        ascending = order.direction().sql() == "ASC"
+        nulls_first = order.nullOrdering().sql() == "NULLS FIRST"
+        null, value = (one, other) if nulls_first else (other, one)
+        test = self.expression("LessThan" if ascending else "GreaterThan", one, other)
+        sure = self._exprs.Coalesce(self.seq([test, self.parse("false")]))
+        return self._exprs.Or(self._exprs.And(self._exprs.IsNull(null), self._exprs.IsNotNull(value)), sure)
+
+    def is_numeric(self, expr: Expr) -> bool:
+        return self.is_a(expr.dataType(), "org.apache.spark.sql.types.NumericType")
+
+    def negation(self, condition: Expr) -> Expr:
+        return self._exprs.Not(condition)
+
     # --- making plans
 
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
@@ -338,6 +376,13 @@ class Catalyst:
     def union(self, plans: Sequence[Plan]) -> Plan:
         return self._plans.Union(self.seq(plans), False, False)
 
+    def window(
+        self, expressions: Sequence[Expr], partition: Sequence[Expr], order: Sequence[Expr], child: Plan
+    ) -> Plan:
+        return self._new(
+            self._plans.Window, self.seq(expressions), self.seq(partition), self.seq(order), child, last=self.none()
+        )
+
     def distinct(self, plan: Plan) -> Plan:
         return self._plans.Distinct(plan)
 
@@ -353,20 +398,38 @@ class Catalyst:
         for _ in range(_MAX_ROUNDS):
             before = plan
             for rule in _SUBQUERY_RULES:
+                if "DomainJoin" in plan.toString():
+                    self._note_domains(plan)
                 plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
             if plan.fastEquals(before):
                 break
         return plan
 
+    def _note_domains(self, plan: Plan) -> None:
+        """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
+        if class_name(plan) == "DomainJoin":
+            self._domains.update(int(a.exprId().id()) for a in to_list(plan.domainAttrs()))
+        for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
+            self._note_domains(below)
+
+    def is_domain(self, plan: Plan) -> bool:
+        """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""
+        return bool(self._domains) and all(int(a.exprId().id()) in self._domains for a in self.output(plan))
+
     def _inline_ctes(self) -> JavaObject:
-        rule = self._optimizer.InlineCTE
-        for more in range(3):
+        return self._new(self._optimizer.InlineCTE, True, last=False)
+
+    def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
+        """Call a constructor that has had one to three more arguments in some release, all taking the default `last`."""
+        error: Exception | None = None
+        for more in range(4):
             try:
-                return rule(True, *[False] * more)
-            except Exception as error:
-                if "Constructor" not in str(error):
+                return make(*args, *[last] * more)
+            except Py4JError as problem:
+                if "onstructor" not in str(problem):
                     raise
-        raise AttributeError("InlineCTE has an unknown constructor in this Spark release")
+                error = problem
+        raise AttributeError(f"This Spark release has another constructor: {error}")
 
 
 _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")

@@ -58,7 +58,18 @@ def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = F
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
     _descend(evaluation, block, plan)
+    for reading in lineage.readings:
+        if reading.number not in evaluation.witnesses:
+            evaluation.witnesses[reading.number] = _no_ids(evaluation, reading)
     return evaluation
+
+
+def _no_ids(evaluation: Evaluation, reading: ReadingPlace) -> DataFrame:
+    """Of a dataset that is read but has no witnesses, such as the right side of an anti join."""
+    c = evaluation.c
+    leaf = identify(c, reading.leaf)
+    carried = [] if evaluation.output is None else [c.alias_as(c.null(evaluation.output), evaluation.output)]
+    return c.frame(c.project([*carried, *leaf.ids], c.filter(c.parse("false"), leaf.plan)))
 
 
 def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
@@ -200,6 +211,8 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
     c = evaluation.c
     parts = []
     for reading in evaluation.lineage.readings:
+        if reading.auxiliary:
+            continue
         found = evaluation.witnesses[reading.number]
         columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]
         parts.append(found.select(*columns, _record(c, reading, found).alias("record")))

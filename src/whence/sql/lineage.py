@@ -43,6 +43,12 @@ class SqlLineage:
         return tuple(self._builder.places)
 
     @property
+    def frozen(self) -> tuple[Place, ...]:
+        """Operators that cannot be run again on a part of their rows."""
+        _ = self.root
+        return tuple(place for place in self._builder.places if place.node in self._builder.frozen)
+
+    @property
     def readings(self) -> tuple[ReadingPlace, ...]:
         return tuple(self._builder.readings)
 

@@ -13,6 +13,10 @@ from whence.model import SourceChanged
 from whence.sql.catalyst import Attr, Catalyst, Plan
 from whence.sql.tree import Node
 
+SCANS = (
+    *("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range"),
+    *("HiveTableRelation", "DataSourceV2Relation"),
+)
 FILE, ROW = "whence_file", "whence_row"
 
 

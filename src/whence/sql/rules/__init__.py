@@ -12,24 +12,23 @@ from collections.abc import Callable
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
+from whence.sql.rules.generate import expand, generate
 from whence.sql.rules.join import join
-from whence.sql.rules.limit import limit
+from whence.sql.rules.limit import limit, offset
 from whence.sql.rules.narrow import in_place, look_through, project, sort
+from whence.sql.rules.sample import sample
 from whence.sql.rules.scan import nothing, scan
+from whence.sql.rules.setops import except_, intersect
 from whence.sql.rules.union import union
+from whence.sql.rules.window import window
+from whence.sql.sources import SCANS
 from whence.sql.tree import Node
 
 Rule = Callable[[Node, Builder], Annotated]
 
 RULES: dict[str, Rule] = {
     # sources
-    "LogicalRelation": scan,
-    "LocalRelation": scan,
-    "LogicalRDD": scan,
-    "ExternalRDD": scan,
-    "Range": scan,
-    "HiveTableRelation": scan,
-    "DataSourceV2Relation": scan,
+    **dict.fromkeys(SCANS, scan),
     "OneRowRelation": nothing,
     # names only
     "SubqueryAlias": look_through,
@@ -43,10 +42,17 @@ RULES: dict[str, Rule] = {
     "RebalancePartitions": in_place,
     "Sort": sort,
     "GlobalLimit": limit,
+    "Offset": offset,
+    "Sample": sample,
+    "Generate": generate,
+    "Expand": expand,
     # several rows, or none
     "Join": join,
     "Union": union,
     "Aggregate": aggregate,
     "Distinct": distinct,
     "Deduplicate": deduplicate,
+    "Window": window,
+    "Intersect": intersect,
+    "Except": except_,
 }

@@ -38,7 +38,11 @@ def _group_by_columns(node: Node, build: Builder, columns: Sequence[Attr]) -> An
 def _group(node: Node, build: Builder, plan: Expr, pairs: Sequence[tuple[Attr, Expr]]) -> Annotated:
     """`plan` gives, behind the node's own output, one attribute for each key; they are hidden again from its users."""
     c = build.c
-    block = build.block(node.children[0])
+    if c.is_domain(node.plan):
+        with build.auxiliary():
+            block = build.block(node.children[0])
+    else:
+        block = build.block(node.children[0])
     condition = c.conjunction([c.same(key, name) for name, key in pairs]) if pairs else None
     found = make_lookup(c, node, plan, block, [name for name, _ in pairs], condition, pairs)
     own = c.output(node.plan)

@@ -33,6 +33,7 @@ def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     own = c.output(node.plan)
     kept = Annotated(c.project([*own, *left.attrs], plan), left.links)
     if kind == "LeftAnti":
+        build.set_aside(node.children[1])
         return kept
     if kind != "LeftSemi" and not kind.startswith("ExistenceJoin"):
         raise build.unsupported(node, f"whence has no lineage rule for the join type {kind}")

@@ -1,4 +1,12 @@
+"""LIMIT and OFFSET: the row itself, if it is certain which rows were kept.
+
+With an order it is certain, unless rows tie at a cut; then all of these are taken in, with a note. Without an order it
+is certain only when there are no more rows than the limit.
+"""
+
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from whence.model import NonDeterministic
 from whence.sql.blocks import Annotated
@@ -10,17 +18,28 @@ _NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
 
 
 def limit(node: Node, build: Builder) -> Annotated:
-    """The row itself, if it is certain which rows were kept.
-
-    With an order it is, unless rows tie at the cut; then all of these are taken in, with a note. Without an order it is
-    certain only when there are no more rows than the limit."""
     below = node.children[0].children[0] if node.children[0].kind == "LocalLimit" else node.children[0]
-    above_sort, order = _down_to_sort(below)
-    count = int(node.plan.limitExpr().eval(None))
+    skip = 0
+    if below.kind == "Offset":
+        skip = _number(below.plan.offsetExpr())
+        below = below.children[0]
+    return _kept(node, build, below, skip, skip + _number(node.plan.limitExpr()))
+
+
+def offset(node: Node, build: Builder) -> Annotated:
+    return _kept(node, build, node.children[0], _number(node.plan.offsetExpr()), None)
+
+
+def _number(expression: Plan) -> int:
+    return int(expression.eval(None))
+
+
+def _kept(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
+    projections, order = _down_to_sort(below)
     if order is None:
-        return _unordered(node, build, below, count)
-    kept = _ordered(node, build, order, count)
-    for project in reversed(above_sort):
+        return _unordered(node, build, below, start, stop)
+    kept = _ordered(node, build, order, start, stop)
+    for project in reversed(projections):
         columns = build.c.items(project.plan.projectList())
         kept = Annotated(build.c.project([*columns, *kept.attrs], kept.plan), kept.links)
     return kept
@@ -33,65 +52,104 @@ def _down_to_sort(node: Node) -> tuple[list[Node], Node | None]:
         if node.kind == "Project":
             projections.append(node)
         node = node.children[0]
-    return projections, node if node.kind == "Sort" and node.plan.productElement(1) else None
+    is_global = node.kind == "Sort" and node.plan.productElement(1)
+    return projections, node if is_global else None
 
 
-def _unordered(node: Node, build: Builder, below: Node, count: int) -> Annotated:
+def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
+    c = build.c
     child = build.annotate(below)
     if not build.compute:
         build.deferred = True
         return child
-    some = build.c.materialise(build.c.limit(count + 1, child.plan))
-    if some.count() > count:
-        raise NonDeterministic(
-            f"LIMIT {count} without ORDER BY keeps whichever rows come first, and there are more than {count}: which "
-            "rows were kept cannot be worked out afterwards. Sort before the limit.\n"
-            f"It stands here in the query:\n{place_of(build.root, node)}"
-        )
-    return Annotated(build.c.plan_of(some), child.links)
+    if stop is not None and start == 0:
+        some = c.materialise(c.limit(stop + 1, child.plan))
+        if some.count() <= stop:
+            return Annotated(c.plan_of(some), child.links)
+    what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
+    raise NonDeterministic(
+        f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
+        f"worked out afterwards. Sort before it.\nIt stands here in the query:\n{place_of(build.root, node)}"
+    )
 
 
-def _ordered(node: Node, build: Builder, order: Node, count: int) -> Annotated:
+@dataclass(frozen=True, eq=False)
+class _Top:
+    """The first rows in order, computed: their sort keys and positions are behind their own columns."""
+
+    plan: Plan
+    keyed: Plan  # all rows, with their sort keys
+    keys: list[Attr]
+    at: Attr
+
+
+def _ordered(node: Node, build: Builder, order: Node, start: int, stop: int | None) -> Annotated:
     c = build.c
     child = build.annotate(order.children[0])
-    if not build.compute or count == 0:
-        build.deferred = build.deferred or not build.compute
-        return Annotated(c.limit(count, c.with_children(order.plan, [child.plan])), child.links)
+    if not build.compute:
+        build.deferred = True
+        return child
+    own = [*c.output(order.plan), *child.attrs]
+    if start > 0:
+        build.freeze(node)
+    if stop == start:
+        return Annotated(c.filter(c.parse("false"), child.plan), child.links)
+    top = _top(build, order, child, (start if stop is None else stop) + 1)
+    plan = _between(build, top, start, stop)
+    for cut in {start, stop} - {0, None}:
+        assert cut is not None
+        if _ties_at(build, top, cut):
+            build.note(node, f"rows tie at row {cut} of the order, so all rows that tie there are counted in")
+            plan = _with_ties(build, top, plan, cut)
+    return Annotated(c.project(own, plan), child.links)
+
+
+def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
+    c = build.c
     keys = [c.alias(o.child(), "whence_order") for o in c.items(order.plan.order())]
-    key_attrs = [k.toAttribute() for k in keys]
     keyed = c.extend(child.plan, keys)
     position = c.alias(c.position(), "whence_position")
-    first = c.limit(count + 1, c.with_children(order.plan, [keyed]))
-    top = c.materialise(c.extend(first, [position]))  # one partition, in order: positions run from 0
-    at = position.toAttribute()
-    cut = _rows_at(build, top_plan := c.plan_of(top), at, key_attrs, (count - 1, count))
-    if len(cut) < 2 or not _equal(cut[0], cut[1]):
-        plan = c.filter(c.expression("LessThan", at, c.long(count)), top_plan)
-    else:
-        build.note(node, f"rows tie at the cut of LIMIT {count}, so all rows that tie there are counted in")
-        plan = _with_ties(build, top_plan, keyed, at, key_attrs, count)
-    return Annotated(c.project([*c.output(order.plan), *child.attrs], plan), child.links)
+    first = c.limit(count, c.with_children(order.plan, [keyed]))
+    computed = c.materialise(c.extend(first, [position]))  # one partition, in order: positions run from 0
+    return _Top(c.plan_of(computed), keyed, [k.toAttribute() for k in keys], position.toAttribute())
 
 
-def _rows_at(
-    build: Builder, plan: Plan, at: Attr, keys: list[Attr], positions: tuple[int, int]
-) -> list[tuple[object, ...]]:
+def _between(build: Builder, top: _Top, start: int, stop: int | None) -> Plan:
     c = build.c
-    wanted = c.disjunction([c.expression("EqualTo", at, c.long(p)) for p in positions])
-    return [tuple(row) for row in c.frame(c.project(keys, c.filter(wanted, plan))).collect()]
+    columns = c.output(top.keyed)
+    if stop is None:
+        return _without(build, top, c.filter(c.expression("LessThan", top.at, c.long(start)), top.plan))
+    inside = c.conjunction(
+        [
+            c.expression("GreaterThanOrEqual", top.at, c.long(start)),
+            c.expression("LessThan", top.at, c.long(stop)),
+        ]
+    )
+    return c.project(columns, c.filter(inside, top.plan))
 
 
-def _equal(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))
-
-
-def _with_ties(build: Builder, top: Plan, keyed: Plan, at: Attr, keys: list[Attr], count: int) -> Plan:
+def _without(build: Builder, top: _Top, first: Plan) -> Plan:
+    """All rows but the first ones, told by everything that is known of a row."""
     c = build.c
-    last = c.filter(c.expression("EqualTo", at, c.long(count - 1)), top)
-    names = [c.alias(key, "whence_cut") for key in keys]
-    cut = c.plan_of(c.materialise(c.project(names, last)))
-    same = c.conjunction([c.same(key, name.toAttribute()) for key, name in zip(keys, names, strict=True)])
-    columns = c.output(keyed)
-    before = c.project(columns, c.join(top, cut, "leftanti", same))
-    tied = c.join(keyed, cut, "leftsemi", same)
-    return c.plan_of(c.materialise(c.union([before, tied])))
+    columns = c.output(top.keyed)
+    names = [c.alias(column, "whence_first") for column in columns]
+    pairs = [c.same(column, name.toAttribute()) for column, name in zip(columns, names, strict=True)]
+    return c.join(top.keyed, c.project(names, first), "leftanti", c.conjunction(pairs))
+
+
+def _ties_at(build: Builder, top: _Top, cut: int) -> bool:
+    c = build.c
+    wanted = c.disjunction([c.expression("EqualTo", top.at, c.long(p)) for p in (cut - 1, cut)])
+    rows = c.frame(c.project(top.keys, c.filter(wanted, top.plan))).collect()
+    return len(rows) == 2 and all(a == b or (a != a and b != b) for a, b in zip(*rows, strict=True))
+
+
+def _with_ties(build: Builder, top: _Top, plan: Plan, cut: int) -> Plan:
+    c = build.c
+    last = c.filter(c.expression("EqualTo", top.at, c.long(cut)), top.plan)
+    names = [c.alias(key, "whence_cut") for key in top.keys]
+    tie = c.plan_of(c.materialise(c.project(names, last)))
+    same = c.conjunction([c.same(key, name.toAttribute()) for key, name in zip(top.keys, names, strict=True)])
+    others = c.project(c.output(top.keyed), c.join(plan, tie, "leftanti", same))
+    tied = c.join(top.keyed, tie, "leftsemi", same)
+    return c.plan_of(c.materialise(c.union([others, tied])))

@@ -1,0 +1,198 @@
+"""Windows: the row and the rows of its frame; for lag and lead the row and the one it looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from whence.model import NonDeterministic
+from whence.sql.blocks import Annotated, Block, make_lookup
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Attr, Catalyst, Expr, class_name
+from whence.sql.tree import Node, place_of
+
+_WHOLE_PARTITION = ("PercentRank", "CumeDist", "NTile")
+_BEFORE = ("Rank", "DenseRank", "RowNumber")
+_BY_POSITION = ("RowNumber", "NTile", "Lag", "Lead")
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """What is known of a row: the values it is ordered by, and its number in the partition."""
+
+    order: Sequence[Expr]
+    position: Expr | None
+
+
+def window(node: Node, build: Builder) -> Annotated:
+    c = build.c
+    partition, orders = c.items(node.plan.partitionSpec()), c.items(node.plan.orderSpec())
+    functions = [alias.child() for alias in c.items(node.plan.windowExpressions())]
+    by_position = any(_is_by_position(c, f) for f in functions)
+    number = c.alias(c.row_number(partition, orders), "whence_position") if by_position else None
+
+    def numbered(child: Annotated) -> Annotated:
+        if number is None:
+            return child
+        plan = c.window([number], partition, orders, child.plan)
+        return Annotated(c.project([*c.output(child.plan), number.toAttribute()], plan), child.links)
+
+    block = build.block(node.children[0], numbered)
+    if by_position:
+        _require_no_ties(node, build, block, [*partition, *[o.child() for o in orders]])
+    inner = _Row([o.child() for o in orders], None if number is None else number.toAttribute())
+    same_partition = [c.alias(p, "whence_partition") for p in partition]
+    order_values = [c.alias(o, "whence_order") for o in inner.order]
+    position = [] if inner.position is None else [c.alias(inner.position, "whence_position")]
+    identity = [c.alias(a, "whence_id") for a in block.annotated.attrs]
+    outer = _Row([a.toAttribute() for a in order_values], position[0].toAttribute() if position else None)
+
+    frames = [_frame(build, node, f, orders, inner, outer) for f in functions]
+    wanted = _wanted(c, frames, inner, outer, block, identity)
+    keys = [*same_partition, *order_values, *position, *identity]
+    plan = c.extend(c.with_children(node.plan, [block.annotated.plan]), keys)
+    pairs = [(alias.toAttribute(), expr) for alias, expr in zip(same_partition, partition, strict=True)]
+    condition = [c.same(expr, attr) for attr, expr in pairs] + ([] if wanted is None else [wanted])
+    carried = _used(c, condition, keys)
+    found = make_lookup(c, node, plan, block, carried, c.conjunction(condition) if condition else None, pairs)
+    return Annotated(c.project([*c.output(node.plan), *found.attrs], found.plan), found.links)
+
+
+def _used(c: Catalyst, condition: Sequence[Expr], keys: Sequence[Expr]) -> list[Attr]:
+    used: set[int] = set().union(*[c.references(part) for part in condition])
+    attrs = [key.toAttribute() for key in keys]
+    return [a for a in attrs if int(a.exprId().id()) in used]
+
+
+def _wanted(
+    c: Catalyst, frames: Sequence[Expr | None], inner: _Row, outer: _Row, block: Block, identity: Sequence[Expr]
+) -> Expr | None:
+    """The row itself or a row of one of the frames; None when a frame is the whole partition."""
+    if any(frame is None for frame in frames):
+        return None
+    if inner.position is not None and outer.position is not None:
+        itself = c.equal(inner.position, outer.position)
+    else:
+        ids = [i.toAttribute() for i in identity]
+        itself = c.conjunction([c.same(a, i) for a, i in zip(block.annotated.attrs, ids, strict=True)])
+    return c.disjunction([itself, *[frame for frame in frames if frame is not None]])
+
+
+def _is_by_position(c: Catalyst, expression: Expr) -> bool:
+    """Whether the order of rows with equal sort keys decides what the function sees."""
+    name = class_name(expression.windowFunction())
+    if name in _BY_POSITION:
+        return True
+    frame = expression.windowSpec().frameSpecification()
+    return name not in (*_BEFORE, *_WHOLE_PARTITION) and _is_rows(frame) and not _is_unbounded(frame)
+
+
+def _is_rows(frame: Expr) -> bool:
+    return class_name(frame) == "SpecifiedWindowFrame" and class_name(frame.frameType()) == "RowFrame"
+
+
+def _is_unbounded(frame: Expr) -> bool:
+    return class_name(frame.lower()) == "UnboundedPreceding" and class_name(frame.upper()) == "UnboundedFollowing"
+
+
+def _frame(
+    build: Builder, node: Node, expression: Expr, orders: Sequence[Expr], inner: _Row, outer: _Row
+) -> Expr | None:
+    """The condition under which a row is in the frame of the outer row; None for the whole partition."""
+    c = build.c
+    function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
+    name = class_name(function)
+    if name in _WHOLE_PARTITION:
+        return None
+    if name in _BEFORE:
+        return _before(c, inner.order, outer.order, orders)
+    if name in ("Lag", "Lead"):
+        return _offset(build, node, function, inner, outer)
+    if _is_unbounded(frame):
+        return None
+    if _is_rows(frame):
+        return _rows_frame(c, frame, inner, outer)
+    return _range_frame(build, node, frame, orders, inner, outer)
+
+
+def _before(c: Catalyst, ones: Sequence[Expr], others: Sequence[Expr], orders: Sequence[Expr]) -> Expr:
+    """Strictly before, column by column."""
+    result = c.parse("false")
+    for one, other, order in reversed(list(zip(ones, others, orders, strict=True))):
+        ties = c.conjunction([c.same(one, other), result])
+        result = c.disjunction([c.sorts_before(one, other, order), ties])
+    return result
+
+
+def _offset(build: Builder, node: Node, function: Expr, inner: _Row, outer: _Row) -> Expr:
+    c = build.c
+    assert inner.position is not None
+    assert outer.position is not None
+    # Spark keeps lag's offset as a negative number.
+    distance = int(function.offset().eval(None))
+    if not function.ignoreNulls():
+        return c.equal(inner.position, c.add(outer.position, c.parse(str(distance))))
+    build.note(node, "lag and lead that skip NULLs look at any row on their side, so all of these are counted in")
+    side = "LessThanOrEqual" if distance < 0 else "GreaterThanOrEqual"
+    return c.expression(side, inner.position, outer.position)
+
+
+def _rows_frame(c: Catalyst, frame: Expr, inner: _Row, outer: _Row) -> Expr:
+    tests = []
+    assert inner.position is not None
+    assert outer.position is not None
+    for bound, test in ((frame.lower(), "GreaterThanOrEqual"), (frame.upper(), "LessThanOrEqual")):
+        kind = class_name(bound)
+        if kind in ("UnboundedPreceding", "UnboundedFollowing"):
+            continue
+        distance = 0 if kind == "CurrentRow" else int(bound.eval(None))
+        tests.append(c.expression(test, inner.position, c.add(outer.position, c.parse(str(distance)))))
+    return c.conjunction(tests)
+
+
+def _range_frame(
+    build: Builder, node: Node, frame: Expr, orders: Sequence[Expr], inner: _Row, outer: _Row
+) -> Expr | None:
+    c = build.c
+    tests = []
+    for bound, is_lower in ((frame.lower(), True), (frame.upper(), False)):
+        kind = class_name(bound)
+        if kind in ("UnboundedPreceding", "UnboundedFollowing"):
+            continue
+        edge = outer.order
+        if kind != "CurrentRow":
+            moved = _moved(c, outer.order[0], bound, orders[0])
+            if moved is None:
+                build.note(node, "a RANGE over dates or intervals is widened to the whole partition")
+                return None
+            edge = [moved]
+        one, other = (inner.order, edge) if is_lower else (edge, inner.order)
+        tests.append(c.negation(_before(c, one, other, orders)))
+    return c.conjunction(tests)
+
+
+def _moved(c: Catalyst, value: Expr, bound: Expr, order: Expr) -> Expr | None:
+    if not c.is_numeric(value):
+        return None
+    distance = bound if order.direction().sql() == "ASC" else c.negative(bound)
+    return c.add(value, distance)
+
+
+def _require_no_ties(node: Node, build: Builder, block: Block, keys: Sequence[Expr]) -> None:
+    if not build.compute:
+        build.deferred = True
+        return
+    c = build.c
+    names = [c.alias(key, f"k{i}") for i, key in enumerate(keys)]
+    frame = c.frame(c.project(names, block.annotated.plan)) if names else None
+    tied = (
+        block.annotated.links and c.frame(c.limit(2, block.annotated.plan)).count() > 1
+        if frame is None
+        else frame.groupBy(*frame.columns).count().where("count > 1").limit(1).count()
+    )
+    if tied:
+        raise NonDeterministic(
+            "This window counts rows by their position, but its ORDER BY leaves rows tied: which of them came first "
+            "cannot be worked out afterwards. Add columns to the ORDER BY until it is unique.\n"
+            f"It stands here in the query:\n{place_of(build.root, node)}"
+        )
