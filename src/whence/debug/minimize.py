@@ -183,12 +183,22 @@ def _ddmin(ranges: list[Range], failing: Callable[[Sequence[Sequence[Range]]], l
         if smaller is not None:
             ranges, parts = smaller, PARTS
             continue
-        rests = [[r for other in pieces if other is not piece for r in other] for piece in pieces] if parts > 2 else []
-        rest = next((r for r, fails in zip(rests, failing(rests), strict=True) if fails), None)
-        if rest is not None:
-            ranges, parts = rest, max(parts - 1, 2)
+        spare = _spare(pieces, failing) if parts > 2 else []
+        if spare:
+            ranges, parts = [r for piece in pieces if piece not in spare for r in piece], PARTS
         elif parts >= _size(ranges):
             break
         else:
             parts *= 2
     return ranges
+
+
+def _spare(pieces: list[list[Range]], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[list[Range]]:
+    """Pieces without which it still fails: all that can go at once, or one of them."""
+    verdicts = failing([[r for other in pieces if other is not piece for r in other] for piece in pieces])
+    spare = [piece for piece, fails in zip(pieces, verdicts, strict=True) if fails]
+    if len(spare) > 1:
+        rest = [r for piece in pieces if piece not in spare for r in piece]
+        if not rest or not failing([rest])[0]:
+            return spare[:1]
+    return spare
