@@ -121,6 +121,14 @@ class Session:
 
         return minimize(self, df, fails)
 
+    def clean(self, root: Any, *args: Any, **options: Any) -> Any:
+        """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""
+        from whence.debug.clean import clean, clean_frame
+
+        if hasattr(root, "_jdf"):
+            return clean_frame(self, root, *args, **options)
+        return clean(self.actors, root, *args, **options)
+
     def _home(self) -> Path:
         """Where files go when the store is a database."""
         return Path(DEFAULT_STORE if "://" in self._store_location else self._store_location)

@@ -42,3 +42,20 @@ def test_without_bad_or_without_good_outputs_there_is_nothing_to_clean(tmp_path:
     for verdict in (True, False):
         with pytest.raises(NothingToClean, match="bad and good"):
             clean(store, actor, {"a": 1, "b": 2}, float, bad=lambda quality, v=verdict: v)
+
+
+def test_a_query_is_cleaned_where_bad_and_good_rows_part(w: whence.Session, spark: SparkSession) -> None:
+    """Every result depends on the one reference row; what sets the bad ones apart are rows of one sensor."""
+    rows = [(n, n % 5, 500.0 if n % 5 == 4 else 1.0) for n in range(50)]
+    spark.createDataFrame(rows, "id long, sensor long, value double").createOrReplaceTempView("readings_clean")
+    spark.createDataFrame([("limit", 100.0)], "name string, most double").createOrReplaceTempView("reference_clean")
+    report = spark.sql(
+        "SELECT sensor, max(most) - avg(value) AS score FROM readings_clean CROSS JOIN reference_clean GROUP BY sensor"
+    )
+    cleaned = w.clean(report, quality="score", bad="score < 0")
+    assert cleaned.chosen.overlap == 0
+    assert cleaned.chosen.records == 10
+    assert any(stage.overlap == 1 for stage in cleaned.stages)  # the reference row
+    assert sorted(row.sensor for row in cleaned.after.collect()) == [0, 1, 2, 3]
+    with pytest.raises(NothingToClean, match="bad and good"):
+        w.clean(report, quality="score", bad="score < -1000000")

@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
 from whence.actors import ActorStore, RecordSet, TracingDataflow
 from whence.actors.read import matches
+from whence.debug.attached import Attached
+from whence.debug.minimize import only_row
+from whence.debug.trace import Step, Trace
 from whence.model import WhenceError
 
 
@@ -91,3 +97,40 @@ def _stages(worst: TracingDataflow, best: TracingDataflow) -> tuple[Stage, ...]:
         shared = sum(int(matches(array, other).sum()) for array in step.inputs.arrays.values())
         stages.append(Stage(step.actor.path, len(step.inputs), shared / len(step.inputs)))
     return tuple(stages)
+
+
+@dataclass(frozen=True, eq=False)
+class CleanedFrame:
+    """A query without what its bad rows came from, at the stage that was chosen."""
+
+    stages: tuple[Stage, ...]  # from the sources on
+    chosen: Stage
+    step: Step
+    before: DataFrame
+    after: DataFrame
+
+
+def clean_frame(session: Attached, df: DataFrame, quality: str, bad: str, best: int = 1) -> CleanedFrame:
+    """`quality`: an expression over the columns of the result, more is better; `bad`: a condition for rows to clean."""
+    worst = df.where(bad)
+    good = df.where(~F.coalesce(F.expr(bad), F.lit(False))).orderBy(F.expr(quality).desc()).limit(best).collect()
+    if not good or worst.isEmpty():
+        raise NothingToClean(f"{'No' if good else 'Every'} row of the result is bad; there must be bad and good ones.")
+    trace, other = session.backward(worst), [session.backward(only_row(df, row)) for row in good]
+    stages: list[tuple[Stage, Step]] = []
+    # The queries differ only in the filters on top, so that steps are the same counted from the sources.
+    for back, step in enumerate(reversed(trace.steps), 1):
+        if any(len(t.steps) < back or t.steps[-back].operator != step.operator for t in other):
+            break
+        stages.append((_frame_stage(trace, step, [t.at(t.steps[-back]) for t in other]), step))
+    chosen, step = min(stages, key=lambda s: s[0].overlap)
+    return CleanedFrame(tuple(s for s, _ in stages), chosen, step, df, trace.exclude(df, at=step))
+
+
+def _frame_stage(trace: Trace, step: Step, good: list[DataFrame]) -> Stage:
+    rows = trace.at(step).distinct()
+    shared = rows
+    for number, frame in enumerate(good):
+        shared = rows.intersect(frame) if number == 0 else shared.union(rows.intersect(frame)).distinct()
+    total = rows.count()
+    return Stage(step.text, total, shared.count() / total if total else 1.0)

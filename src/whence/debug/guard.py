@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2
 
 from whence.debug import guard_worker
+from whence.debug.attached import Attached
 from whence.debug.culprit import SHOWN_ROWS, Culprit, SourceRows, write_script
 from whence.debug.guard_spark import (
     PythonNode,
@@ -34,16 +35,13 @@ from whence.debug.guard_spark import (
 from whence.model import WhenceError
 from whence.sql import Catalyst
 
-if TYPE_CHECKING:
-    from whence.session import Session
-
 _DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemoryError", "exited with code")
 
 
 class Guard:
     """Made by `Session.guard`. After a failure `culprit` holds the finding; the error carries it too."""
 
-    def __init__(self, session: Session, home: Path) -> None:
+    def __init__(self, session: Attached, home: Path) -> None:
         self._session = session
         self._home = home
         self.culprit: Culprit | None = None
@@ -69,7 +67,7 @@ class Guard:
             print(note, file=sys.stderr)
 
 
-def guard(session: Session, home: Path, on_error: str) -> Guard:
+def guard(session: Attached, home: Path, on_error: str) -> Guard:
     if on_error == "raise":
         return Guard(session, home)
     if on_error == "quarantine":
@@ -99,7 +97,7 @@ def actions_in(trace: TracebackType | None) -> list[Any]:
 
 
 class Search:
-    def __init__(self, session: Session, home: Path) -> None:
+    def __init__(self, session: Attached, home: Path) -> None:
         self._session = session
         self._context: Any = session.spark.sparkContext
         self._c = Catalyst(session.spark)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from whence.debug.attached import Attached
 from whence.debug.mining import Mined, Sample, mine_samples
 
 
-def mine(session: Any, root: Any, bad: Any = None, good: Any = ()) -> Mined:
+def mine(session: Attached, root: Any, bad: Any = None, good: Any = ()) -> Mined:
     """root: a DataFrame, an actor (handle, path or name), or Samples of any other lineage."""
     if hasattr(root, "_jdf"):
         from whence.debug.mining_frames import mine_frame

@@ -10,18 +10,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from whence.debug.attached import Attached
 from whence.debug.trace import Trace
 from whence.model import WhenceError
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
-
-if TYPE_CHECKING:
-    from whence.session import Session
 
 _POSITION = "whence_position"
 _PIECE = "whence_piece"
@@ -46,17 +44,17 @@ class Minimal:
         return sum(len(rows) for rows in self.sources.values())
 
 
-def minimize(session: Session, df: DataFrame, fails: Fails) -> Minimal:
+def minimize(session: Attached, df: DataFrame, fails: Fails) -> Minimal:
     """`fails(rows)` says whether these result rows show the fault."""
     rows = df.collect()
     if not fails(rows):
         raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
     alone = next((row for row in rows if fails([row])), None)
-    asked = df if alone is None else _only(df, alone)
+    asked = df if alone is None else only_row(df, alone)
     return _Minimizing(session, asked, fails).run()
 
 
-def _only(df: DataFrame, row: Row) -> DataFrame:
+def only_row(df: DataFrame, row: Row) -> DataFrame:
     chosen = F.lit(True)
     for name, value in zip(df.columns, row, strict=True):
         if not isinstance(value, list | dict | Row):
@@ -70,7 +68,7 @@ AT_ONCE = 16
 
 
 class _Minimizing:
-    def __init__(self, session: Session, asked: DataFrame, fails: Fails) -> None:
+    def __init__(self, session: Attached, asked: DataFrame, fails: Fails) -> None:
         self._fails = fails
         self._trace: Trace = session.backward(asked)
         self._lineage: SqlLineage = self._trace._lineage

@@ -7,30 +7,28 @@ far, or a file with odd rows, stands out. Rows stay in Spark; the driver gets hi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from whence.debug.attached import Attached
 from whence.debug.mining import Mined, Sample, mine_samples
-
-if TYPE_CHECKING:
-    from whence.session import Session
 
 _ALL = "all rows"
 
 
-def mine_frame(session: Session, df: DataFrame, bad: DataFrame | None, good: Any) -> Mined:
+def mine_frame(session: Attached, df: DataFrame, bad: DataFrame | None, good: Any) -> Mined:
     """With bad rows, only files that they came from are considered; with good ones too, only their rows count."""
     return mine_samples(_samples(session, df, bad, good))
 
 
-def _associations(session: Session, df: DataFrame) -> DataFrame:
+def _associations(session: Attached, df: DataFrame) -> DataFrame:
     file = F.regexp_extract("record", r"^(.+)#\d+$", 1)
     return session.backward(df).associations().withColumn("file", F.when(file == "", _ALL).otherwise(file))
 
 
-def _samples(session: Session, df: DataFrame, bad: DataFrame | None, good: Any) -> Iterator[Sample]:
+def _samples(session: Attached, df: DataFrame, bad: DataFrame | None, good: Any) -> Iterator[Sample]:
     import numpy as np
 
     pairs = _associations(session, df)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark import cloudpickle as _cloudpickle
 from pyspark.core.rdd import RDD, PipelinedRDD
@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from whence.debug import quarantine_worker
+from whence.debug.attached import Attached
 from whence.debug.guard import Guard
 from whence.debug.guard_sources import culprit_rows
 from whence.debug.guard_spark import (
@@ -38,9 +39,6 @@ from whence.debug.guard_spark import (
 from whence.debug.guard_worker import GROUP, KEYED_GROUP
 from whence.model import WhenceError
 from whence.sql import Catalyst
-
-if TYPE_CHECKING:
-    from whence.session import Session
 
 cloudpickle: Any = _cloudpickle
 
@@ -67,7 +65,7 @@ class Retried:
 
 
 class QuarantineGuard(Guard):
-    def __init__(self, session: Session, home: Path) -> None:
+    def __init__(self, session: Attached, home: Path) -> None:
         super().__init__(session, home)
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
