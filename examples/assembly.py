@@ -185,6 +185,27 @@ def clean_assembly(
     return cleaned, contigs
 
 
+def draw(path: Path, bacterium: str, k: int, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Figure 13: how much of every contig is bacterial and how much viral, before and after."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.5))
+    FigureCanvasAgg(figure)
+    for place, (name, contigs) in enumerate((("before", before), ("after", after)), 1):
+        axes = figure.add_subplot(1, 2, place)
+        lengths = sorted(map(len, contigs.values()), reverse=True)
+        ordered = sorted(contigs.values(), key=len, reverse=True)
+        good = [len(contig) * bacterial(contig, bacterium, k) for contig in ordered]
+        axes.bar(range(len(lengths)), good, label="bacterial")
+        axes.bar(range(len(lengths)), [a - b for a, b in zip(lengths, good, strict=True)], bottom=good, label="viral")
+        axes.set_title(f"{name}: {len(lengths)} contigs, mean length {sum(lengths) / len(lengths):.0f}", fontsize=9)
+        axes.legend(fontsize=8)
+    figure.supylabel("bases")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
 def main() -> None:
     home = Path(tempfile.mkdtemp(prefix="whence-assembly-"))
     sys.path.insert(0, str(Path(__file__).parent))
@@ -195,6 +216,8 @@ def main() -> None:
         for name, found in (("before", contigs), ("after", cleaned.result)):
             mean = sum(map(len, found.values())) / len(found)
             print(f"{name}: {len(found)} contigs, mean length {mean:.0f}, longest {max(map(len, found.values()))}")
+        draw(home / "figure-13.png", genomes(2000, 7)[0], 21, contigs, cleaned.result)
+        print("drawn:", home / "figure-13.png")
     spark.stop()
 
 

@@ -122,7 +122,8 @@ class Search:
         if isinstance(frame, DataFrame):
             yield from plan_nodes(self._c, frame._jdf.queryExecution().optimizedPlan())
         else:
-            yield from rdd_nodes(self._context, frame._jrdd.rdd())
+            twin = getattr(frame, "_plain", None)  # an RDD with lineage has a plain twin, whose functions are the user's
+            yield from rdd_nodes(self._context, (twin() if callable(twin) else frame)._jrdd.rdd())
 
     def _locate(self, node: PythonNode, wanted: int | None, died: bool) -> guard_worker.Found | None:
         crashes = self._home / "last-started" if died else None
