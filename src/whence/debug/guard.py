@@ -122,7 +122,7 @@ class Search:
         if isinstance(frame, DataFrame):
             yield from plan_nodes(self._c, frame._jdf.queryExecution().optimizedPlan())
         else:
-            twin = getattr(frame, "_plain", None)  # an RDD with lineage has a plain twin, whose functions are the user's
+            twin = getattr(frame, "_plain", None)  # an RDD with lineage has a plain twin with the user functions
             yield from rdd_nodes(self._context, (twin() if callable(twin) else frame)._jrdd.rdd())
 
     def _locate(self, node: PythonNode, wanted: int | None, died: bool) -> guard_worker.Found | None:
