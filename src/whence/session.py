@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -12,9 +12,13 @@ from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
+    from whence.actors import Actor, ActorStore, TracingDataflow
     from whence.debug.explain import Explanation
+    from whence.debug.guard import Guard
+    from whence.debug.minimize import Minimal
+    from whence.debug.mining import Mined
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
     from whence.debug.why_not import Dropped
@@ -34,6 +38,7 @@ class Session:
         self._closed = False
         self._catalyst: Catalyst | None = None
         self._context: LineageContext | None = None
+        self._actors: ActorStore | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
@@ -76,7 +81,6 @@ class Session:
         from whence.debug.forward import verify_rows
 
         return verify_rows(self._lineage(df), rows)
-
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -135,6 +139,56 @@ class Session:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
         return location.directory or Path(location.tables)
+
+    # --- any code: actors
+
+    @property
+    def actors(self) -> ActorStore:
+        """Everything about actors that is not a method here; `whence.actors.ActorStore` is the door without Spark."""
+        self._require_open()
+        if self._actors is None:
+            from whence.actors import ActorStore
+
+            self._actors = ActorStore(self._files / "actors")
+        return self._actors
+
+    def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
+        """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
+        return self.actors.register(name, kind, parents, **options)
+
+    def flow_link(self, giver: Actor | str, taker: Actor | str) -> None:
+        """What `giver` puts out, `taker` takes in."""
+        self.actors.flow_link(giver, taker)
+
+    def trace(self, records: Any, direction: str = "backward", root: Any = None) -> TracingDataflow:
+        """Follow records through actors; for DataFrames ask `backward` and `forward`."""
+        return self.actors.trace(records, direction, root)
+
+    def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
+        """Operators and instances whose output multiplicity stands out, most suspicious first (docs/debug.md)."""
+        from whence.debug.mine import mine
+
+        return mine(self, root, bad, good)
+
+    def guard(self, on_error: str = "raise") -> Guard:
+        """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
+        from whence.debug.guard import guard
+
+        return guard(self, self._files / "culprits", on_error)
+
+    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool]) -> Minimal:
+        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses."""
+        from whence.debug.minimize import minimize
+
+        return minimize(self, df, fails)
+
+    def clean(self, root: Any, *args: Any, **options: Any) -> Any:
+        """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""
+        from whence.debug.clean import clean, clean_frame
+
+        if hasattr(root, "_jdf"):
+            return clean_frame(self, root, *args, **options)
+        return clean(self.actors, root, *args, **options)
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
