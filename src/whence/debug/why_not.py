@@ -35,6 +35,11 @@ class Dropped:
 
 
 def why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
+    with to.c.quietly():
+        return _why_not(rows, to)
+
+
+def _why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
     keys = {place.dataset.key for place in rows.readings}
     readings = [place for place in to.readings if place.dataset.key in keys and not place.auxiliary]
     if not readings:

@@ -7,7 +7,8 @@ name, since constructors gain arguments between Spark releases while field names
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -16,6 +17,8 @@ from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
+
+from whence.model.quiet import QUIET
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -78,11 +81,26 @@ class Catalyst:
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        self._quiet = 0
         # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
         self.checkpoints: dict[int, Plan] = {}
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Queries run within are whence's own and do not enter the catalogue."""
+        context = self.spark.sparkContext
+        if self._quiet == 0:
+            context.addJobTag(QUIET)
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+            if self._quiet == 0:
+                context.removeJobTag(QUIET)
 
     # --- between DataFrames and plans
 

@@ -37,17 +37,23 @@ class Evaluation:
     rows: DataFrame | None = None
     _selected: dict[int, DataFrame] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
+    _plans: dict[int, Plan] = field(default_factory=dict)
 
     def select(self, block: Block, plan: Plan) -> None:
         """`plan`: the rows of the block that lie on the way."""
         carried = [] if self.output is None else [self.output]
         self.blocks[block.number] = block
+        self._plans[block.number] = plan
         self._selections[block.number] = self.c.project([*carried, *block.annotated.attrs], plan)
+
+    def plan_at(self, number: int) -> Plan:
+        """The rows of a block that lie on the way, with all that the block knows of them."""
+        return self._plans[number]
 
     def selected(self, number: int) -> DataFrame:
         """The identities that the selected rows of a block carry, computed once."""
         if number not in self._selected:
-            with working(f"tracing {self.blocks[number].node.kind}"):
+            with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
                 self._selected[number] = self.c.materialise(self._selections[number])
         return self._selected[number]
 
@@ -58,6 +64,11 @@ class Evaluation:
 
 def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = False) -> Evaluation:
     """The witnesses of all rows of the query, or of those in `root`: the root block's plan, restricted."""
+    with lineage.c.quietly():
+        return _backward(lineage, root, per_output)
+
+
+def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evaluation:
     c = lineage.c
     lineage.require_unchanged()
     block = lineage.root
@@ -207,7 +218,8 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
             there = F.coalesce(*[F.when(F.col(names[a.exprId().id()]).isNotNull(), 1) for a in present])
             row = F.struct(*[F.col(names[a.exprId().id()]) for a in attrs])
             columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
-        numbers = frame.agg(*columns).collect()[0]
+        with c.quietly():
+            numbers = frame.agg(*columns).collect()[0]
         for place in here:
             counts[place] = numbers[distinct.index(shapes[place])]
     return tuple(counts.get(place, 0) for place in places)
@@ -231,7 +243,7 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
             continue
         found = evaluation.witnesses[reading.number]
         columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]
-        parts.append(found.select(*columns, _record(c, reading, found).alias("record")))
+        parts.append(found.select(*columns, record_of(c, reading, found).alias("record")))
     if not parts:
         return c.spark.createDataFrame([], "output bigint, source string, record string")
     result = parts[0]
@@ -240,7 +252,7 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
     return result.distinct()
 
 
-def _record(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
+def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
         for path in c.files(reading.leaf.plan):
@@ -258,8 +270,9 @@ def forward(lineage: SqlLineage, seeds: Mapping[str, DataFrame]) -> Plan | None:
     """The root block's plan restricted to the rows that the seeds touch; None when no seed's dataset is read at all.
 
     `seeds` gives identities of rows by the key of their dataset."""
-    lineage.require_unchanged()
-    return _touched(lineage.c, lineage.root, seeds)
+    with lineage.c.quietly():
+        lineage.require_unchanged()
+        return _touched(lineage.c, lineage.root, seeds)
 
 
 def _touched(c: Catalyst, block: Block, seeds: Mapping[str, DataFrame]) -> Plan | None:

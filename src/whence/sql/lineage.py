@@ -37,7 +37,8 @@ class SqlLineage:
     @property
     def root(self) -> Block:
         if not self._complete:
-            self._build(compute=True)
+            with self.c.quietly():
+                self._build(compute=True)
         return self._root
 
     @property
