@@ -1,7 +1,7 @@
 """How much each witness moved a number of the result.
 
-Where the number is a sum, count, average, minimum or maximum over rows that hold the witnesses themselves, this is worked
-out in one query. Elsewhere each witness is left out in turn and the query run again.
+Where the number is a sum, count, average, minimum or maximum over rows that hold the witnesses themselves, this is
+worked out in one query. Elsewhere each witness is left out in turn and the query run again.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def _one_by_one(
     outputs = {row[OUTPUT] for row in records}
     if len(records) > MOST_RUNS or len(outputs) > 1:
         raise WhenceError(
-            f"The influence of {len(records)} rows of {names[place.number]} on {len(outputs)} output rows would need as "
-            f"many runs of the query, since {column} is not a plain sum, count, average, minimum or maximum over them. "
+            f"The influence of {len(records)} rows of {names[place.number]} on {len(outputs)} output rows would need "
+            f"as many runs of the query, since {column} is not a plain sum, count, average, minimum or maximum over them. "
             f"Ask about one output row with at most {MOST_RUNS} witnesses."
         )
     value = _number(lineage.frame, column)
