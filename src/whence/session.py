@@ -134,7 +134,10 @@ class Session:
         return Path(DEFAULT_STORE if "://" in self._store_location else self._store_location)
 
     def close(self) -> None:
-        """Give back everything that attaching took. Closing twice is harmless."""
+        """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
+        if self._catalyst is not None:
+            self._catalyst.release()
+            self._catalyst = None
         self._closed = True
 
     def _require_open(self) -> None:

@@ -124,7 +124,10 @@ class Builder:
         return Annotated(self.c.extend(annotated.plan, marks), (*annotated.links, *links))
 
     def _require_deterministic(self, node: Node) -> None:
-        for expression in self.c.nondeterministic(node.plan):
+        uncertain = self.c.nondeterministic(node.plan)
+        if node.kind == "Aggregate":
+            uncertain += self.c.functions_of_any_row(node.plan)
+        for expression in uncertain:
             raise NonDeterministic(
                 f"Cannot trace through {expression}: it may give another value each time it is computed, so the rows "
                 "behind a result cannot be worked out afterwards.\nIt stands here in the query:\n"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError
@@ -23,10 +24,12 @@ Attr: TypeAlias = JavaObject
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_CALL_SITE = "callSite.short"
 
-# Spark's own rules that turn subqueries into joins, run until the plan stops changing.
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
 _SUBQUERY_RULES = (
-    "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",
@@ -36,6 +39,7 @@ _MAX_ROUNDS = 20
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ANY_ROW = ("First", "Last", "AnyValue")
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 
@@ -64,6 +68,8 @@ class Catalyst:
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
+        # Where Spark thinks an RDD was made tells ours from the user's.
+        self._mark = f"whence {uuid4().hex}"
 
     # --- between DataFrames and plans
 
@@ -76,8 +82,23 @@ class Catalyst:
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
 
-        Spark's context cleaner drops the blocks when the DataFrame is garbage."""
-        return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
+        context: Any = self.spark.sparkContext._jsc
+        users = context.getLocalProperty(_CALL_SITE)
+        context.setLocalProperty(_CALL_SITE, self._mark)
+        try:
+            return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        finally:
+            context.setLocalProperty(_CALL_SITE, users)
+
+    def release(self) -> None:
+        """Drop everything that was materialised, also by work that failed half-way."""
+        context: Any = self.spark.sparkContext._jsc
+        if context is None:  # stopped: nothing is left
+            return
+        for kept in dict(context.getPersistentRDDs()).values():
+            if kept.rdd().creationSite().shortForm() == self._mark:
+                kept.rdd().unpersist(False)
 
     # --- taking plans apart
 
@@ -134,7 +155,12 @@ class Catalyst:
                 return value
             if self.is_a(value, f"{_EXPRS}.PlanExpression"):
                 new = plans.get(int(value.exprId().id()))
-                return value if new is None else value.withNewPlan(new)
+                # Spark plans one subquery for each expression id, so another plan needs another id.
+                return (
+                    value
+                    if new is None
+                    else self.copy(value.withNewPlan(new), exprId=self._exprs.NamedExpression.newExprId())
+                )
             return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
         if self.is_a(value, "scala.collection.immutable.Seq"):
             items = to_list(value)
@@ -160,6 +186,22 @@ class Catalyst:
         found: list[str] = []
         for expression in to_list(plan.expressions().toSeq()):
             self._nondeterministic_in(expression, found)
+        return found
+
+    def functions_of_any_row(self, plan: Plan) -> list[str]:
+        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
+        found: list[str] = []
+
+        def visit(expr: Expr) -> None:
+            if class_name(expr) in _ANY_ROW:
+                found.append(expr.toString())
+            for child in self.children(expr):
+                visit(child)
+
+        text = plan.simpleString(10_000)
+        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
+            for expression in to_list(plan.aggregateExpressions()):
+                visit(expression)
         return found
 
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
@@ -396,14 +438,20 @@ class Catalyst:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
         for _ in range(_MAX_ROUNDS):
-            before = plan
+            plan = self._apply(_PULL_UP, plan)
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
-                if "DomainJoin" in plan.toString():
-                    self._note_domains(plan)
-                plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
-            if plan.fastEquals(before):
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
                 break
         return plan
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
 
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
@@ -420,7 +468,7 @@ class Catalyst:
         return self._new(self._optimizer.InlineCTE, True, last=False)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
-        """Call a constructor that has had one to three more arguments in some release, all taking the default `last`."""
+        """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
         error: Exception | None = None
         for more in range(4):
             try:
