@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.joins import build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import whence
+from bench.joins import build
 from whence.actors import ActorStore
 from whence.debug.mining import Mined, Sample, mine_samples
 from whence.debug.mining_actors import mine_actors
