@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Row
@@ -85,8 +86,28 @@ class _Minimizing:
                 "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how many "
                 "there are."
             )
-        least = _ddmin([(0, total)], self._failing)
+        least = self._least()
         return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests)
+
+    def _least(self) -> list[Range]:
+        """Reading by reading, the largest first: a join needs one row of each side, which one search over all sides
+        together would take long to see. Again, as long as one reading's loss lets another lose more."""
+        spans = {number: [(first, first + count) for first, _, count in kept[3]] for number, kept in self._kept.items()}
+        shrunk = True
+        while shrunk:
+            shrunk = False
+            for number in sorted(spans, key=lambda n: -_size(spans[n])):
+                others = [r for other, ranges in spans.items() if other != number for r in ranges]
+                before = spans[number]
+                if _size(before):
+                    failing = partial(self._failing_with, others)
+                    spans[number] = [] if failing([[]])[0] else _ddmin(before, failing)
+                    shrunk = shrunk or _size(before) > _size(spans[number])
+            shrunk = shrunk and len(spans) > 1 and max(map(_size, spans.values())) > 1
+        return [r for ranges in spans.values() for r in ranges]
+
+    def _failing_with(self, others: list[Range], candidates: Sequence[Sequence[Range]]) -> list[bool]:
+        return self._failing([[*others, *ranges] for ranges in candidates])
 
     def _materialise(self) -> int:
         c = self._c
