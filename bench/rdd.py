@@ -143,19 +143,15 @@ def peak_memory(sc: Any, run: Callable[[], None]) -> int:
     conf.set("spark.python.worker.reuse", "false")
     peak = 0
     done = threading.Event()
+    jvm = int(getattr(sc._jvm, "java.lang.ProcessHandle").current().pid())
+    before = set(_workers(jvm))
 
     def watch() -> None:
         nonlocal peak
         while not done.wait(0.02):
-            for status in Path("/proc").glob("[0-9]*/status"):
-                try:
-                    if b"pyspark.daemon" not in (status.parent / "cmdline").read_bytes():
-                        continue
-                    held = status.read_text()
-                except OSError:
-                    continue
-                found = re.search(r"VmHWM:\s*(\d+)", held)
-                peak = max(peak, int(found[1]) if found else 0)
+            for pid, held in _workers(jvm).items():
+                if pid not in before:
+                    peak = max(peak, held)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -166,6 +162,20 @@ def peak_memory(sc: Any, run: Callable[[], None]) -> int:
         watcher.join()
         conf.set("spark.python.worker.reuse", "true")
     return peak
+
+
+def _workers(jvm: int) -> dict[int, int]:
+    """The Python workers of a JVM (children of its daemon), each with the most it has held, in KiB."""
+    parents, held = {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        parent, peak = re.search(r"PPid:\s*(\d+)", text), re.search(r"VmHWM:\s*(\d+)", text)
+        if parent and peak:
+            parents[int(status.parent.name)], held[int(status.parent.name)] = int(parent[1]), int(peak[1])
+    return {pid: held[pid] for pid, parent in parents.items() if parents.get(parent) == jvm}
 
 
 def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str], None]) -> dict[str, float]:
