@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,12 +137,45 @@ def jobs(megabytes: int) -> list[Job]:
     ]
 
 
-def peak_memory(records: Any) -> list[int]:
-    import resource
+def peak_memory(sc: Any, run: Callable[[], None]) -> int:
+    """The most that one Python worker held, in KiB. Workers are not used twice meanwhile, so the peak is this job's."""
+    conf = sc._jsc.sc().conf()
+    conf.set("spark.python.worker.reuse", "false")
+    peak = 0
+    done = threading.Event()
+    jvm = int(getattr(sc._jvm, "java.lang.ProcessHandle").current().pid())
+    before = set(_workers(jvm))
 
-    for _ in records:
-        pass
-    return [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.02):
+            for pid, held in _workers(jvm).items():
+                if pid not in before:
+                    peak = max(peak, held)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        run()
+    finally:
+        done.set()
+        watcher.join()
+        conf.set("spark.python.worker.reuse", "true")
+    return peak
+
+
+def _workers(jvm: int) -> dict[int, int]:
+    """The Python workers of a JVM (children of its daemon), each with the most it has held, in KiB."""
+    parents, held = {}, {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            text = status.read_text()
+        except OSError:
+            continue
+        parent, peak = re.search(r"PPid:\s*(\d+)", text), re.search(r"VmHWM:\s*(\d+)", text)
+        if parent and peak:
+            parents[int(status.parent.name)], held[int(status.parent.name)] = int(parent[1]), int(peak[1])
+    return {pid: held[pid] for pid, parent in parents.items() if parents.get(parent) == jvm}
 
 
 def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str], None]) -> dict[str, float]:
@@ -173,9 +208,7 @@ def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str]
     }
     found.update(tracing(lc, rdd, job))
     tick(f"{job.name}, memory")
-    plain_peak = max(sc.runJob(job.make(sc), peak_memory))
-    captured_peak = max(sc.runJob(rdd._captured_view(), peak_memory))
-    found["memory"] = captured_peak / plain_peak
+    found["memory"] = peak_memory(sc, captured) / peak_memory(sc, plain)
     shutil.rmtree(home, ignore_errors=True)
     return found
 

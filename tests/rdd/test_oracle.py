@@ -84,7 +84,7 @@ def test_operator(w: whence.Session, name: str) -> None:
 
 
 @settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -82,6 +82,10 @@ class PastRun:
     def name(self) -> str:
         return os.path.basename(self.directory)
 
+    def size(self, result: str, part: int) -> int:
+        """How many records a partition of a result has."""
+        return sum(self._tables[key].n_out for key in self.results[result].tables if key[1] == part)
+
     def backward(self, result: str, records: Iterable[tuple[int, int]]) -> list[Witness]:
         """The source records of a result's records, each named by (partition, number in it)."""
         if result not in self.results:

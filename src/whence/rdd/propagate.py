@@ -21,6 +21,7 @@ class Composer:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.sources: list[tuple[int, int]] = []
+        self.notes: list[str] = []
         self._index: dict[tuple[int, int], int] = {}
 
     def _source(self, origin: Origin) -> int:
@@ -34,6 +35,9 @@ class Composer:
         """The source records of each position."""
         owner, found = np.arange(len(positions)), positions
         while space:
+            note = table.links[space - 1].get("note")
+            if note and note not in self.notes:
+                self.notes.append(note)
             distinct, where = np.unique(found, return_inverse=True)
             inner, before = table.back_listed(space, distinct)
             owner, found = _through(owner, where, inner, before, len(distinct))
@@ -94,7 +98,9 @@ def write_full(directory: str, key: tuple[int, int, int]) -> int:
     table = composer.tables[key]
     owner, part, position = composer.of(table, table.last, np.arange(table.n_out))
     columns = [pack(np.diff(c, prepend=0)) for c in (owner, part, position)]
-    head = json.dumps({"sources": composer.sources, "sizes": [len(c) for c in columns]}).encode()
+    head = json.dumps(
+        {"sources": composer.sources, "notes": composer.notes, "sizes": [len(c) for c in columns]}
+    ).encode()
     path = path_of(directory, key)
     data = len(head).to_bytes(8, "little") + head + b"".join(columns)
     with open(path + ".tmp", "wb") as f:
@@ -103,8 +109,8 @@ def write_full(directory: str, key: tuple[int, int, int]) -> int:
     return len(data)
 
 
-def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> State | None:
-    """The source records of a result's records; None where the complete lineage was not stored."""
+def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> tuple[State, list[str]] | None:
+    """The source records of a result's records, and notes; None where the complete lineage was not stored."""
     try:
         with open(path_of(directory, key), "rb") as f:
             data = f.read()
@@ -119,8 +125,9 @@ def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> Sta
     owner, part, position = columns
     keep = np.isin(owner, positions)
     part, position = part[keep], position[keep]
-    return {
+    found = {
         Place(node, number, -1, 0): np.unique(position[part == i])
         for i, (node, number) in enumerate(head["sources"])
         if (part == i).any()
     }
+    return found, head["notes"]

@@ -78,7 +78,7 @@ class Traced(LineageRDD):
         """To the sources, or to one of them."""
 
         def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
-            found = stored_whole(self.ctx, state) or tables.back_all(state, note)
+            found = stored_whole(self.ctx, state, note) or tables.back_all(state, note)
             if source is None:
                 return found
             return {p: x for p, x in found.items() if p.stage == source.node.id}
@@ -200,18 +200,18 @@ class Traced(LineageRDD):
                 break
 
 
-def stored_whole(context: LineageContext, state: State) -> State | None:
-    """The way to the sources where the strategy put it together beforehand; it knows nothing of supersets."""
+def stored_whole(context: LineageContext, state: State, note: Callable[[str], None]) -> State | None:
+    """The way to the sources where the strategy put it together beforehand."""
     found: State = {}
     for place, positions in state.items():
         if place.attempt < 0 or place.space != context._open.of(place).last:
             return None
-        if any(link["kind"] == "prefix" for link in context._open.of(place).links):
-            return None
         one = read_full(context._directory, place[:3], positions)
         if one is None:
             return None
-        for p, x in one.items():
+        for text in one[1]:
+            note(text)
+        for p, x in one[0].items():
             found[p] = np.union1d(found[p], x) if p in found else x
     return dict(sorted(found.items()))
 

@@ -7,6 +7,7 @@ import itertools
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pyspark.taskcontext import TaskContext
 
 from whence.rdd.barriers import Barrier, Stream
 from whence.rdd.codec import AnyInts
-from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Writer
+from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
 from whence.rdd.narrow import PIECE, Narrow
 from whence.rdd.wire import Chunk, Measure, Origin, Tag, tagged
 
@@ -75,8 +76,6 @@ class Stage:
         table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin, self.base_node)
         if self.prelude is not None:
             chunks = _prelude(self.prelude, split, chunks)
-        # A chunk's records live together for a while, which Python's collector takes for a reason to look at them.
-        gc.set_threshold(max(gc.get_threshold()[0], 50_000), 20, 20)
         if self.out == "shuffle":
             return self._shuffled(self._stream(split, chunks, table), table, origin)
         if self.out == "tagged":
@@ -104,13 +103,10 @@ class Stage:
 
     def _kept(self, stream: Stream, table: Writer) -> Stream:
         n = 0
-        try:
+        with _undisturbed(table):
             for records in stream:
                 n += len(records)
                 yield records
-        except BaseException:
-            table.discard()
-            raise
         self._commit(table, n)
 
     def _commit(self, table: Writer, n_out: int) -> None:
@@ -124,7 +120,7 @@ class Stage:
         partition = _partitioner(plan)
         buckets = _Buckets(plan, origin)
         n = 0
-        try:
+        with _undisturbed(table):
             for records in stream:
                 if not records:
                     continue
@@ -139,11 +135,23 @@ class Stage:
                 n += len(records)
                 yield from buckets.take(parts, records)
             yield from buckets.flush()
-        except BaseException:
-            table.discard()
-            raise
         table.link(link, None)
         self._commit(table, n)
+
+
+@contextmanager
+def _undisturbed(table: Writer) -> Iterator[None]:
+    """A chunk's records live together for a while, which Python's collector takes for a reason to look at them: it is
+    told to wait. What a task wrote that fails or is stopped early goes away."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], 50_000), 20, 20)
+    try:
+        yield
+    except BaseException:
+        table.discard()
+        raise
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Buckets:
@@ -199,6 +207,9 @@ class _Nowhere(Writer):
 
     def section(self, data: bytes) -> list[int]:
         return [0, 0]
+
+    def link_after(self, before: Link, made: Link) -> None:
+        made.writer = self
 
 
 class _Forgetful:
