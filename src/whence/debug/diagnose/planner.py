@@ -22,13 +22,14 @@ from whence.debug.diagnose.unseen import Unseen
 
 _FURTHER_CAUSE = 0.5  # how likely it is, before looking, that there is a cause more than those seen
 _ENOUGH = 1e-4  # bits
+_AGAIN = 4  # failures of one configuration, for which no cause is found, that are worth another run
 _SMALL = 512  # configurations; a space that small is looked at whole
 
 
 @dataclass(frozen=True)
 class Plan:
     codes: Codes
-    purpose: str  # "split", "confirm" or "explore"
+    purpose: str  # "split", "confirm", "explore" or "repeat"
     about: Box | None = None  # the cause that is put to the test
     bits: float = 0.0
 
@@ -80,6 +81,8 @@ class Planner:
 
     def _best(self, waiting: list[Codes], busy: set[Codes], explore: bool) -> Plan | None:
         plans = self._split(waiting) + self._confirm()
+        if self.repeats:
+            plans += self._again()
         if explore:
             plans += self._explore()
         if self.cost is not None:
@@ -273,6 +276,19 @@ class Planner:
             chance = float(np.prod([inside[q][codes[q]] for q in range(len(inside))]))
             found.append((tuple(int(c) for c in codes), chance))
         return found
+
+    def _again(self) -> list[Plan]:
+        """In a flaky pipeline, a failure that no cause explains is a lie or the only sign of a cause: run it again."""
+        beliefs = self.beliefs
+        runs, failed = beliefs.x[: beliefs.runs], beliefs.failed[: beliefs.runs]
+        open_ = np.flatnonzero(failed & (beliefs.cover[beliefs.best(), : beliefs.runs] == 0))
+        plans = []
+        for row in np.unique(runs[open_], axis=0):
+            same = (runs == row).all(axis=1)
+            fails = int(failed[same].sum())
+            if fails > same.sum() - fails and fails <= _AGAIN:
+                plans.append(Plan(tuple(int(c) for c in row), "repeat", None, 0.6))
+        return plans
 
     # Explore
 
