@@ -503,7 +503,7 @@ class Snapshot {
         if (!coarse && (out.length() > maxChars || ((++nodes & 255) == 0 && System.nanoTime() > deadline))) {
             throw new TooLarge();
         }
-        if (coarse && out.length() > 2 * maxChars) {
+        if (coarse && out.length() > 2 * maxChars + 1000000) {
             throw new TooLarge();
         }
     }
