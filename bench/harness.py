@@ -16,6 +16,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -274,6 +275,7 @@ def spark_session(name: str, memory: str = "4g", cores: int = 2, **conf: str) ->
     """A session as a user's would be, on `cores` cores, that says nothing but errors."""
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     settings = {
         "spark.driver.memory": memory,

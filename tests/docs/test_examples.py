@@ -1,18 +1,17 @@
 """Every example in README.md and docs/ is run. A page is one program: its Python blocks share their names, in order.
 
 A ```text block right after a Python block is what that block prints. A block that cannot be run here says so to the
-reader, in its first line: `# not run: <reason>`. Shell lines that start with `whence` are run as they stand.
+reader, in its first line: `# not run: <reason>`. Shell lines that start with `whence` are run as they stand, by the
+command of an installed wheel.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import shlex
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,11 +78,18 @@ def _trimmed(text: str) -> str:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_documented_commands_run(command: str, tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "whence.serve.cli", *shlex.split(command, comments=True)[1:]]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+def test_documented_commands_run(
+    command: str, installed: Path, user_environment: dict[str, str], tmp_path: Path
+) -> None:
+    name, *arguments = shlex.split(command, comments=True)
+    call = [installed / name, *arguments]
+    done = subprocess.run(call, cwd=tmp_path, env=user_environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert done.stdout.strip()
+    if command == "whence demo":
+        assert "WiFi-HotSpot/4.0" in done.stdout
+        assert not list(tmp_path.iterdir())  # nothing is left behind
 
 
 def test_a_block_is_left_out_only_with_a_reason() -> None:

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
+from typer.testing import CliRunner
 
+from whence.serve import cli
 from whence.serve.demo import data
-from whence.serve.demo.teller import Teller
 
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    from whence.serve.demo import story
+    """`whence demo --keep <folder>` on the suite's own Spark session: what it found, the data it kept, what it said."""
+    from whence.serve.demo import quiet, story
 
-    folder = tmp_path_factory.mktemp("demo")
-    out = io.StringIO()
-    found = story.tell(spark, folder, Teller(Console(file=out, width=110)))
+    folder = tmp_path_factory.mktemp("demo") / "kept"
+    found = []
+    tell = story.tell
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quiet, "spark", lambda folder: nullcontext(spark))
+        patch.setattr(story, "tell", lambda *told: found.append(tell(*told)))
+        said = CliRunner().invoke(cli.app, ["demo", "--keep", str(folder)], catch_exceptions=False)
+    assert said.exit_code == 0
     logs = pq.read_table(folder / "logs").to_pylist()
     cities = {row["cell"]: row["city"] for row in pq.read_table(folder / "cells").to_pylist()}
-    return found, logs, cities, out.getvalue()
+    return found[0], logs, cities, said.output
 
 
 def total(lines: list[dict], key) -> dict:  # type: ignore[no-untyped-def, type-arg]

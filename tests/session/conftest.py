@@ -18,7 +18,7 @@ def start(name: str, *arguments: object, cwd: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, str(PROGRAMS / f"{name}.py"), *map(str, arguments)],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

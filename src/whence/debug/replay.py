@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions
 
 from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
+
+# Up to this many identities are sent to every executor.
+_BROADCAST = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +46,43 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         if node not in by_leaf:
             return None
         place, ids = by_leaf[node]
-        return None if ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+        if ids is None:
+            return None
+        if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
+            # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
+            ids = functions.broadcast(ids)
+        return evaluation.leaf_rows(c, place, ids, restriction.kind)
 
     return c.frame(rebuild(c, tree, replace))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedStep:
+    """One operator of a replay: what it took in, from each of its inputs, and what it put out."""
+
+    operator: str
+    text: str
+    inputs: tuple[DataFrame, ...]
+    output: DataFrame
+
+
+def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str]) -> Iterator[ReplayedStep]:
+    """The operators of a restricted query, sources first. Nothing runs before a DataFrame is asked for its rows."""
+    c = lineage.c
+    by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
+
+    def replace(node: Node) -> Plan | None:
+        place, ids = by_leaf.get(node, (None, None))
+        return None if place is None or ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+
+    def visit(node: Node) -> Iterator[ReplayedStep]:
+        for child in (*node.children, *node.subqueries.values()):
+            yield from visit(child)
+        if node.kind not in hidden:
+            inputs = tuple(c.frame(rebuild(c, child, replace)) for child in node.children)
+            yield ReplayedStep(node.kind, node.text, inputs, c.frame(rebuild(c, node, replace)))
+
+    yield from visit(lineage.tree)
 
 
 def _matched(

@@ -56,7 +56,7 @@ def picture_of(trace: Trace) -> Picture:
     steps = tuple(
         _StepLine(readable(step.text), step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
     )
-    with working("reading the first witness rows"):
+    with working("reading the first witness rows"), trace._lineage.c.quietly():
         sources = tuple(_source(name, frame) for name, frame in trace.sources.items())
     return Picture(trace.direction, trace.exact, trace.notes, steps, sources)
 

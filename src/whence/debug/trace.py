@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame
 
-from whence.debug.replay import Restriction, restricted
+from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare
+from whence.model import WhenceError
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Plan
+
+if TYPE_CHECKING:
+    from whence.debug.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
 _NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit")
@@ -124,8 +129,18 @@ class Trace:
 
     # --- what follows from it
 
-    def replay(self, df: DataFrame | None = None) -> DataFrame:
-        """The asked query, or another one over the same sources, on the witnesses alone."""
+    @overload
+    def replay(self, df: DataFrame | None = None) -> DataFrame: ...
+
+    @overload
+    def replay(self, *, steps: Literal[True]) -> Iterator[ReplayedStep]: ...
+
+    def replay(self, df: DataFrame | None = None, *, steps: bool = False) -> DataFrame | Iterator[ReplayedStep]:
+        """The asked query, or another one over the same sources, on the witnesses alone.
+
+        With steps: operator by operator instead, sources first, each with its input and its output."""
+        if steps:
+            return stepwise(self._lineage, self._restriction("leftsemi"), _NAMES_ONLY)
         return restricted(self._lineage, df, self._restriction("leftsemi"))
 
     def exclude(
@@ -138,7 +153,28 @@ class Trace:
 
     def verify(self) -> Verdict:
         """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
-        return compare(self.rows, self.replay(), extras_count=self.direction == "backward" and self.exact)
+        again = self.replay()
+        with self._lineage.c.quietly():
+            return compare(self.rows, again, extras_count=self.direction == "backward" and self.exact)
+
+    def influence(self, column: str) -> DataFrame:
+        """The witnesses ranked by how much each moved that column: columns output, source, record, influence.
+
+        Influence is the value that the output has less the value it would have without the witness."""
+        from whence.debug.influence import influence
+
+        names = {place.number: name for name, places in self._names.items() for place in places}
+        return influence(self._lineage, self._found_per_output, column, names)
+
+    def explain(self, source: str | None = None, **options: Any) -> Explanation:
+        """Conditions on a source's columns that set the witnesses apart from its other rows.
+
+        Without `source`: of the source with the most witnesses that are not all of its rows."""
+        from whence.debug.explain import explain
+
+        with self._lineage.c.quietly():
+            places = self._names_or_error(source or self._source_to_explain())
+            return explain(self._rows_of(places), self._others_of(places), **options)
 
     # --- how it is computed
 
@@ -173,13 +209,30 @@ class Trace:
         c = self._lineage.c
         return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftsemi"))
 
+    def _others_of(self, places: list[ReadingPlace]) -> DataFrame:
+        c = self._lineage.c
+        return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftanti"))
+
+    def _source_to_explain(self) -> str:
+        counts = {name: self._ids_of(places).count() for name, places in self._names.items()}
+        for name in sorted(counts, key=lambda n: -counts[n]):
+            if counts[name] and not self._others_of(self._names[name]).isEmpty():
+                return name
+        raise WhenceError(
+            "There is nothing to explain: no source of this trace has both witnesses and other rows "
+            f"({', '.join(f'{name}: {count} witnesses' for name, count in counts.items())})."
+        )
+
+    def _names_or_error(self, source: str) -> list[ReadingPlace]:
+        if source not in self._names:
+            raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._names)}")
+        return self._names[source]
+
     def _ids_of(self, places: list[ReadingPlace]) -> DataFrame:
         return evaluation.ids_of(self._found, places)
 
     def _restriction(self, kind: str, source: str | None = None) -> Restriction:
-        if source is not None and source not in self._names:
-            raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._names)}")
-        places = self._lineage.readings if source is None else self._names[source]
+        places = self._lineage.readings if source is None else self._names_or_error(source)
         frozen = {place.node: evaluation.rows_at(self._found, place, kind) for place in self._lineage.frozen}
         return Restriction(kind, {place.number: self._ids_of([place]) for place in places}, frozen=frozen)
 
@@ -235,10 +288,8 @@ class _Sources(Mapping[str, DataFrame]):
         self._frames: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
-        if name not in self._names:
-            raise KeyError(f"{name!r} is not a source of this trace; its sources are {', '.join(self._names)}")
         if name not in self._frames:
-            self._frames[name] = self._trace._rows_of(self._names[name])
+            self._frames[name] = self._trace._rows_of(self._trace._names_or_error(name))
         return self._frames[name]
 
     def __iter__(self) -> Iterator[str]:

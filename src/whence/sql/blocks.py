@@ -30,8 +30,8 @@ class ReadingPlace:
     number: int
     leaf: Node
     dataset: Dataset
-    # Spark's rewriting of a correlated subquery may read the outer query's tables once more, to know for which values the
-    # subquery is needed. Replay needs such a reading; the answer to "which rows made this" does not hold it.
+    # Spark's rewriting of a correlated subquery may read the outer query's tables once more, to know for which values
+    # the subquery is needed. Replay needs such a reading; the answer to "which rows made this" does not hold it.
     auxiliary: bool = False
 
 
@@ -39,6 +39,8 @@ class ReadingPlace:
 class Reading:
     place: ReadingPlace
     attrs: tuple[Attr, ...]
+    # Whether each row of the reading is in at most one row of the block, so that its identities need no DISTINCT.
+    once: bool = True
 
     @property
     def present(self) -> Attr:
@@ -100,6 +102,11 @@ def origin(link: Link) -> ReadingPlace | Block:
 
 def with_attrs(link: Link, attrs: Sequence[Attr]) -> Link:
     return replace(link, attrs=tuple(attrs))
+
+
+def repeated(links: Sequence[Link]) -> tuple[Link, ...]:
+    """The links of an operator that may give one row of its input several times."""
+    return tuple(replace(link, once=False) if isinstance(link, Reading) else link for link in links)
 
 
 def nullable(links: Sequence[Link]) -> tuple[Link, ...]:

@@ -23,6 +23,8 @@ class Builder:
     # Small parts of the query that must be computed to know their lineage (the rows a LIMIT keeps) are computed when
     # this is set; before that the tree is only checked.
     compute: bool = False
+    # Readings that an earlier, unfinished building has numbered: a reading keeps its number and identity.
+    known: Mapping[Node, ReadingPlace] = field(default_factory=dict)
     readings: list[ReadingPlace] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -46,19 +48,24 @@ class Builder:
         self.places[place] = Place(node, annotated, block)
         return annotated
 
-    def block(self, node: Node, extend: Callable[[Annotated], Annotated] | None = None) -> Block:
+    def block(
+        self, node: Node, extend: Callable[[Annotated], Annotated] | None = None, *, ordered: bool = False
+    ) -> Block:
         """A block of its own for what stands below `node`; `extend` may add columns to its rows."""
         outer = self._block
         self._blocks += 1
         self._block = number = self._blocks
         try:
-            with self.ordered(False):
+            with self.ordered(ordered):
                 annotated = self.annotate(node)
                 return Block(number, node, annotated if extend is None else extend(annotated))
         finally:
             self._block = outer
 
     def reading(self, leaf: Node) -> ReadingPlace:
+        if leaf in self.known:
+            self.readings.append(self.known[leaf])
+            return self.known[leaf]
         view = self._views[-1] if self._views else None
         place = ReadingPlace(len(self.readings), leaf, dataset_of(self.c, leaf, view), self._auxiliary)
         self.readings.append(place)
@@ -124,7 +131,10 @@ class Builder:
         return Annotated(self.c.extend(annotated.plan, marks), (*annotated.links, *links))
 
     def _require_deterministic(self, node: Node) -> None:
-        for expression in self.c.nondeterministic(node.plan):
+        uncertain = self.c.nondeterministic(node.plan)
+        if node.kind == "Aggregate":
+            uncertain += self.c.functions_of_any_row(node.plan)
+        for expression in uncertain:
             raise NonDeterministic(
                 f"Cannot trace through {expression}: it may give another value each time it is computed, so the rows "
                 "behind a result cannot be worked out afterwards.\nIt stands here in the query:\n"

@@ -7,14 +7,18 @@ name, since constructors gain arguments between Spark releases while field names
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from py4j.java_gateway import JavaObject, is_instance_of
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
+
+from whence.model.quiet import QUIET
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -23,20 +27,34 @@ Attr: TypeAlias = JavaObject
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+_CALL_SITE = "callSite.short"
 
-# Spark's own rules that turn subqueries into joins, run until the plan stops changing.
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
+# A lateral subquery that is only a call (`LATERAL f(t.x)`) is a call on the row itself.
+_INLINE = "OptimizeOneRowRelationSubquery"
 _SUBQUERY_RULES = (
-    "PullupCorrelatedPredicates",
     "RewritePredicateSubquery",
     "RewriteCorrelatedScalarSubquery",
     "RewriteLateralSubquery",
 )
 _MAX_ROUNDS = 20
 
+_FIXED_SPLITS = {
+    "spark.sql.files.maxPartitionBytes": str(128 << 20),
+    "spark.sql.files.openCostInBytes": str(4 << 20),
+    "spark.sql.files.minPartitionNum": "32",
+}
+
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ANY_ROW = ("First", "Last", "AnyValue")
 _ORDER_ONLY = ("CollectList", "CollectSet")
+
+# Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
+_RIDES_ALONG = ("PythonUDTF",)
 
 
 def to_list(scala_seq: JavaObject) -> list[JavaObject]:
@@ -63,7 +81,26 @@ class Catalyst:
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        self._quiet = 0
+        # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
+        self.checkpoints: dict[int, Plan] = {}
         self._true: Expr = self._exprs.Literal.TrueLiteral()
+        # Where Spark thinks an RDD was made tells ours from the user's.
+        self._mark = f"whence {uuid4().hex}"
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Queries run within are whence's own and do not enter the catalogue."""
+        context = self.spark.sparkContext
+        if self._quiet == 0:
+            context.addJobTag(QUIET)
+        self._quiet += 1
+        try:
+            yield
+        finally:
+            self._quiet -= 1
+            if self._quiet == 0:
+                context.removeJobTag(QUIET)
 
     # --- between DataFrames and plans
 
@@ -76,8 +113,23 @@ class Catalyst:
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
 
-        Spark's context cleaner drops the blocks when the DataFrame is garbage."""
-        return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
+        context: Any = self.spark.sparkContext._jsc
+        users = context.getLocalProperty(_CALL_SITE)
+        context.setLocalProperty(_CALL_SITE, self._mark)
+        try:
+            return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        finally:
+            context.setLocalProperty(_CALL_SITE, users)
+
+    def release(self) -> None:
+        """Drop everything that was materialised, also by work that failed half-way."""
+        context: Any = self.spark.sparkContext._jsc
+        if context is None:  # stopped: nothing is left
+            return
+        for kept in dict(context.getPersistentRDDs()).values():
+            if kept.rdd().creationSite().shortForm() == self._mark:
+                kept.rdd().unpersist(False)
 
     # --- taking plans apart
 
@@ -134,7 +186,12 @@ class Catalyst:
                 return value
             if self.is_a(value, f"{_EXPRS}.PlanExpression"):
                 new = plans.get(int(value.exprId().id()))
-                return value if new is None else value.withNewPlan(new)
+                # Spark plans one subquery for each expression id, so another plan needs another id.
+                return (
+                    value
+                    if new is None
+                    else self.copy(value.withNewPlan(new), exprId=self._exprs.NamedExpression.newExprId())
+                )
             return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
         if self.is_a(value, "scala.collection.immutable.Seq"):
             items = to_list(value)
@@ -162,12 +219,28 @@ class Catalyst:
             self._nondeterministic_in(expression, found)
         return found
 
+    def functions_of_any_row(self, plan: Plan) -> list[str]:
+        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
+        found: list[str] = []
+
+        def visit(expr: Expr) -> None:
+            if class_name(expr) in _ANY_ROW:
+                found.append(expr.toString())
+            for child in self.children(expr):
+                visit(child)
+
+        text = plan.simpleString(10_000)
+        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
+            for expression in to_list(plan.aggregateExpressions()):
+                visit(expression)
+        return found
+
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
         if expr.deterministic():
             return
         below = self.children(expr)
         if all(child.deterministic() for child in below):
-            if class_name(expr) not in _ORDER_ONLY:
+            if class_name(expr) not in (*_ORDER_ONLY, *_RIDES_ALONG):
                 found.append(expr.toString())
             return
         for child in below:
@@ -185,7 +258,8 @@ class Catalyst:
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
         uris = relation.relation().location().inputFiles()
-        return [self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(uri)).toString() for uri in uris]
+        path = self._jvm.org.apache.hadoop.fs.Path
+        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """The same, read from the file system now; a file that is gone is left out."""
@@ -197,6 +271,38 @@ class Catalyst:
             if system.exists(path):
                 found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
         return found
+
+    def in_fixed_splits(self, scan: Plan) -> Plan:
+        """The scan of files cut into the same splits each time, so that positions in it are the same each time.
+
+        Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
+        the buckets of a table useful for the query at hand."""
+        relation = scan.relation()
+        session = self.spark._jsparkSession.cloneSession()
+        for name, value in _FIXED_SPLITS.items():
+            session.sessionState().conf().setConfString(name, value)
+        fixed = relation.copy(
+            relation.location(),
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            self.none(),
+            relation.fileFormat(),
+            relation.options(),
+            session,
+        )
+        return self.copy(scan, relation=fixed)
+
+    def option(self, scan: Plan, name: str) -> str | None:
+        found = scan.relation().options()
+        return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
+
+    def is_metadata(self, attribute: Attr) -> bool:
+        """Whether this is the hidden column in which a file scan tells file and row."""
+        return "file_path" in list(attribute.dataType().fieldNames()) and attribute.metadata().json() != "{}"
+
+    def keeps_order(self, scan: Plan) -> bool:
+        """Whether this RDD gives its rows in the same order each time; after a shuffle it need not."""
+        return str(scan.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"
 
     def references(self, expr: Expr) -> set[int]:
         return {int(a.exprId().id()) for a in to_list(expr.references().toSeq())}
@@ -281,13 +387,31 @@ class Catalyst:
     def position(self) -> Expr:
         return self._exprs.MonotonicallyIncreasingID()
 
+    def depending_on(self, expr: Expr, attributes: Sequence[Attr]) -> Expr:
+        """The same number, in a way that needs all of these columns."""
+        nothing = self._exprs.BitwiseAnd(self.content_hashes(attributes)[0], self.long(0))
+        return self._exprs.BitwiseOr(expr, nothing)
+
     def hash64(self, expr: Expr) -> Expr:
         return self._exprs.XxHash64(self.seq([expr]), 42)
 
     def content_hashes(self, attributes: Sequence[Attr]) -> list[Expr]:
-        """Two independent 64-bit hashes: together an identity that does not collide in practice."""
-        columns = self.seq(attributes)
+        """Two independent 64-bit hashes: together an identity that does not collide in practice.
+
+        Spark's hash passes over NULL, so (NULL, 1) and (1, NULL) would be the same; what is NULL is hashed too. A map
+        has no hash; its text has."""
+        values = [a if "map<" not in a.dataType().catalogString() else self._json(a) for a in attributes]
+        columns = self.seq([*values, *[self._exprs.IsNull(a) for a in attributes if a.nullable()]])
         return [self._exprs.XxHash64(columns, seed) for seed in (42, 4242)]
+
+    def _json(self, attribute: Attr) -> Expr:
+        struct = self._exprs.CreateNamedStruct(self.seq([self._text("v"), attribute]))
+        return self.function("to_json", struct)
+
+    def function(self, name: str, *args: Expr) -> Expr:
+        """A call that the analyzer resolves."""
+        unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
+        return unresolved.apply(name, self.seq(args), False)
 
     def hash64_of_text(self, text: str) -> int:
         value: int = self.hash64(self._text(text)).eval(None)
@@ -396,14 +520,20 @@ class Catalyst:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
         for _ in range(_MAX_ROUNDS):
-            before = plan
+            plan = self._apply(_PULL_UP, self._apply(_INLINE, plan))
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
-                if "DomainJoin" in plan.toString():
-                    self._note_domains(plan)
-                plan = getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
-            if plan.fastEquals(before):
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
                 break
         return plan
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
 
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
@@ -420,7 +550,7 @@ class Catalyst:
         return self._new(self._optimizer.InlineCTE, True, last=False)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
-        """Call a constructor that has had one to three more arguments in some release, all taking the default `last`."""
+        """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
         error: Exception | None = None
         for more in range(4):
             try:

@@ -16,12 +16,11 @@ from whence.model.progress import working
 from whence.sql.blocks import Block, Link, Lookup, Place, Reading, ReadingPlace, origin
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
+from whence.sql.selection import asked_by_key
 from whence.sql.sources import FILE, ROW, identify
 
 # Up to this many keys become literals in a filter; more are joined.
 _FEW = 200
-# Up to this many rows are sent to every executor.
-_BROADCAST = 1_000_000
 
 OUTPUT = "output"
 
@@ -32,12 +31,31 @@ class Evaluation:
 
     lineage: SqlLineage
     output: Attr | None = None
-    # Identities carried by the selected rows of each block, by block number.
-    selected: dict[int, DataFrame] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
     # Identities of the witnesses of each reading, by reading number.
     witnesses: dict[int, DataFrame] = field(default_factory=dict)
     rows: DataFrame | None = None
+    _selected: dict[int, DataFrame] = field(default_factory=dict)
+    _selections: dict[int, Plan] = field(default_factory=dict)
+    _plans: dict[int, Plan] = field(default_factory=dict)
+
+    def select(self, block: Block, plan: Plan) -> None:
+        """`plan`: the rows of the block that lie on the way."""
+        carried = [] if self.output is None else [self.output]
+        self.blocks[block.number] = block
+        self._plans[block.number] = plan
+        self._selections[block.number] = self.c.project([*carried, *block.annotated.attrs], plan)
+
+    def plan_at(self, number: int) -> Plan:
+        """The rows of a block that lie on the way, with all that the block knows of them."""
+        return self._plans[number]
+
+    def selected(self, number: int) -> DataFrame:
+        """The identities that the selected rows of a block carry, computed once."""
+        if number not in self._selected:
+            with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
+                self._selected[number] = self.c.materialise(self._selections[number])
+        return self._selected[number]
 
     @property
     def c(self) -> Catalyst:
@@ -46,6 +64,11 @@ class Evaluation:
 
 def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = False) -> Evaluation:
     """The witnesses of all rows of the query, or of those in `root`: the root block's plan, restricted."""
+    with lineage.c.quietly():
+        return _backward(lineage, root, per_output)
+
+
+def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evaluation:
     c = lineage.c
     lineage.require_unchanged()
     block = lineage.root
@@ -57,7 +80,14 @@ def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = F
         evaluation.output = output.toAttribute()
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
-    _descend(evaluation, block, plan)
+    by_key = asked_by_key(c, block) if root is None and not per_output else None
+    if by_key is None:
+        _descend(evaluation, block, plan)
+    else:
+        link, condition = by_key
+        below = link.block.annotated.plan
+        evaluation.select(block, plan)
+        _descend(evaluation, link.block, below if condition is None else c.filter(condition, below))
     for reading in lineage.readings:
         if reading.number not in evaluation.witnesses:
             evaluation.witnesses[reading.number] = _no_ids(evaluation, reading)
@@ -75,19 +105,15 @@ def _no_ids(evaluation: Evaluation, reading: ReadingPlace) -> DataFrame:
 def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
-    evaluation.blocks[block.number] = block
-    attrs = block.annotated.attrs
-    if not attrs:
+    evaluation.select(block, plan)
+    if not block.annotated.attrs:
         return
-    with working(f"tracing {block.node.kind}"):
-        selected = c.materialise(c.project([*carried, *attrs], plan))
-    evaluation.selected[block.number] = selected
-    kept = c.plan_of(selected)
+    kept = c.plan_of(evaluation.selected(block.number))
     for link in block.annotated.links:
         there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
-            ids = c.frame(c.distinct(c.project([*carried, *link.attrs], there)))
-            evaluation.witnesses[link.place.number] = ids
+            ids = c.project([*carried, *link.attrs], there)
+            evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
         else:
             keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
             needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
@@ -163,7 +189,7 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
             name = c.alias(current, "whence_id")
             names.append(name)
             pairs.append(c.same(attr, name.toAttribute()))
-    selected = c.project(names, c.plan_of(evaluation.selected[block.number]))
+    selected = c.project(names, c.plan_of(evaluation.selected(block.number)))
     return c.project(own, c.join(place.annotated.plan, selected, kind, c.conjunction(pairs)))
 
 
@@ -173,14 +199,15 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
     Rows of one operator that carry the same identities (an exploded array) count as one here."""
     c = evaluation.c
     counts: dict[Place, int] = {}
-    for number, selected in evaluation.selected.items():
-        links = {origin(link): link.attrs for link in evaluation.blocks[number].annotated.links}
+    for number, block in evaluation.blocks.items():
+        links = {origin(link): link.attrs for link in block.annotated.links}
         here = [place for place in places if place.block == number and place.annotated.links]
         # Most operators of a block share their links with the one below: each set of links is counted once.
         shapes = {place: tuple(origin(link) for link in place.annotated.links) for place in here}
         distinct = list(dict.fromkeys(shapes.values()))
         if not distinct:
             continue
+        selected = evaluation.selected(number)
         plan = c.plan_of(selected)
         names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(plan))}
         frame = selected.toDF(*names.values())
@@ -191,7 +218,8 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
             there = F.coalesce(*[F.when(F.col(names[a.exprId().id()]).isNotNull(), 1) for a in present])
             row = F.struct(*[F.col(names[a.exprId().id()]) for a in attrs])
             columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
-        numbers = frame.agg(*columns).collect()[0]
+        with c.quietly():
+            numbers = frame.agg(*columns).collect()[0]
         for place in here:
             counts[place] = numbers[distinct.index(shapes[place])]
     return tuple(counts.get(place, 0) for place in places)
@@ -215,7 +243,7 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
             continue
         found = evaluation.witnesses[reading.number]
         columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]
-        parts.append(found.select(*columns, _record(c, reading, found).alias("record")))
+        parts.append(found.select(*columns, record_of(c, reading, found).alias("record")))
     if not parts:
         return c.spark.createDataFrame([], "output bigint, source string, record string")
     result = parts[0]
@@ -224,7 +252,7 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
     return result.distinct()
 
 
-def _record(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
+def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
         for path in c.files(reading.leaf.plan):
@@ -242,8 +270,9 @@ def forward(lineage: SqlLineage, seeds: Mapping[str, DataFrame]) -> Plan | None:
     """The root block's plan restricted to the rows that the seeds touch; None when no seed's dataset is read at all.
 
     `seeds` gives identities of rows by the key of their dataset."""
-    lineage.require_unchanged()
-    return _touched(lineage.c, lineage.root, seeds)
+    with lineage.c.quietly():
+        lineage.require_unchanged()
+        return _touched(lineage.c, lineage.root, seeds)
 
 
 def _touched(c: Catalyst, block: Block, seeds: Mapping[str, DataFrame]) -> Plan | None:
@@ -273,7 +302,12 @@ def _hit(c: Catalyst, link: Link, seeds: Mapping[str, DataFrame]) -> tuple[Plan,
         plan = c.plan_of(ids)
         names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
         condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)])
-        return c.project(names, plan), condition, None
+        hint = None
+        few = ids.limit(_FEW + 1).collect()
+        if ROW in ids.columns and len(few) <= _FEW:
+            hint = c.one_of(link.attrs[-1], [row[-1] for row in few])
+            plan = c.plan_of(F.broadcast(ids))
+        return c.project(names, plan), condition, hint
     below = _touched(c, link.block, seeds)
     if below is None:
         return None

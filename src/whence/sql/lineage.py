@@ -8,6 +8,7 @@ from whence.model import EXACT, Exactness
 from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst
+from whence.sql.checkpoints import put_back
 from whence.sql.rules import RULES
 from whence.sql.sources import require_unchanged
 from whence.sql.tree import Node, tree_of
@@ -22,19 +23,22 @@ class SqlLineage:
     def __init__(self, c: Catalyst, df: DataFrame) -> None:
         self.c = c
         self.frame = df
-        self.tree: Node = tree_of(c, c.normalise(c.plan_of(df)))
+        self.tree: Node = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
+        self._known: dict[Node, ReadingPlace] = {}
         self._build(compute=False)
         self.require_unchanged()
 
     def _build(self, compute: bool) -> None:
-        self._builder = Builder(self.c, self.tree, RULES, compute=compute)
+        self._builder = Builder(self.c, self.tree, RULES, compute=compute, known=self._known)
         self._root = self._builder.block(self.tree)
         self._complete = not self._builder.deferred
+        self._known = {place.leaf: place for place in self._builder.readings}
 
     @property
     def root(self) -> Block:
         if not self._complete:
-            self._build(compute=True)
+            with self.c.quietly():
+                self._build(compute=True)
         return self._root
 
     @property

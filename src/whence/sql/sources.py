@@ -1,16 +1,23 @@
 """What a query reads: the identity of each dataset, and of each row in it.
 
-Row identity, best first: (file, row index) where the format has it (Parquet); (file, position in the scan) for other
-files, the scan being kept whole so that positions do not move; the position for local data, RDDs and ranges; the
-contents (two hashes of all columns) for what has no order, such as a JDBC table.
+Row identity, best first:
+
+- (file, row index) where the format has it: Parquet, Delta; Iceberg's own (file, position);
+- (file, position in the scan) for other files. The scan is kept whole and cut into splits of a fixed size, so positions
+  do not move from query to query, whatever the session's settings or the cluster's size;
+- the number itself for `range`; the position for local data and RDDs whose order is certain;
+- the contents (two hashes of all columns) for what has no order: JDBC tables, RDDs after a shuffle. Equal rows there
+  have one identity and are witnesses together, so both are told.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from py4j.java_gateway import JavaObject
+
 from whence.model import SourceChanged
-from whence.sql.catalyst import Attr, Catalyst, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.tree import Node
 
 SCANS = (
@@ -47,7 +54,7 @@ def dataset_of(c: Catalyst, leaf: Node, view: str | None) -> Dataset:
         return Dataset(f"table:{name}", name.split(".")[-1], name)
     if kind == "DataSourceV2Relation":
         name = plan.table().name()
-        return Dataset(f"v2:{name}:{plan.options().toString()}", name.split(".")[-1], name)
+        return Dataset(f"v2:{name}:{plan.options().asCaseSensitiveMap()}", view or name.split(".")[-1], name)
     identity = {
         "LocalRelation": lambda: c.identity(plan.data()),
         "LogicalRDD": lambda: str(plan.rdd().id()),
@@ -69,8 +76,18 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
         roots = sorted(p.toString() for p in c.items(relation.location().rootPaths()))
         last = roots[0].rstrip("/").rsplit("/", 1)[-1]
         return Dataset("files:" + "|".join(roots), view or last, ", ".join(roots))
+    if c.is_a(relation, "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"):
+        return _jdbc(relation.jdbcOptions(), view)
     text = relation.toString()
     return Dataset(f"relation:{text}:{c.identity(relation)}", view or text, view or text)
+
+
+def _jdbc(options: JavaObject, view: str | None) -> Dataset:
+    # "table", "schema.table" or "(SELECT ...) AS name"
+    table = str(options.tableOrQuery())
+    url = str(options.url()).split("?")[0].split(";")[0]
+    name = table.rsplit(None, 1)[-1].rsplit(".", 1)[-1].strip('"`)')
+    return Dataset(f"jdbc:{url}:{table}", view or name, f"{url} {table}")
 
 
 def is_files(c: Catalyst, plan: Plan) -> bool:
@@ -81,25 +98,49 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
     plan = leaf.plan
     if leaf.kind == "LogicalRelation" and is_files(c, plan):
         return _identify_files(c, plan)
+    if leaf.kind == "DataSourceV2Relation":
+        return _identify_v2(c, plan)
+    if leaf.kind == "Range":
+        return _identified(c, plan, [c.alias(c.output(plan)[0], ROW)])
+    if leaf.kind == "LogicalRelation" or (leaf.kind in ("LogicalRDD", "ExternalRDD") and not c.keeps_order(plan)):
+        return _identified(c, plan, _contents(c, plan))
+    return _identified(c, plan, [c.alias(c.position(), ROW)])
+
+
+def _identified(c: Catalyst, plan: Plan, ids: list[Expr]) -> IdentifiedLeaf:
+    return IdentifiedLeaf(c.extend(plan, ids), tuple(i.toAttribute() for i in ids), tuple(c.output(plan)))
+
+
+def _contents(c: Catalyst, plan: Plan) -> list[Expr]:
+    return [c.alias(h, ROW) for h in c.content_hashes(c.output(plan))]
+
+
+def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
-    if leaf.kind in ("LogicalRelation", "DataSourceV2Relation"):
-        ids = [c.alias(h, ROW) for h in c.content_hashes(columns)]
-    else:
-        ids = [c.alias(c.position(), ROW)]
-    return IdentifiedLeaf(c.extend(plan, ids), tuple(i.toAttribute() for i in ids), tuple(columns))
+    wide = plan.withMetadataColumns()
+    metadata = {a.name(): a for a in c.output(wide)[len(columns) :]}
+    if not {"_file", "_pos"} <= set(metadata):
+        return _identified(c, plan, _contents(c, plan))
+    file, row = c.alias(c.hash64(metadata["_file"]), FILE), c.alias(metadata["_pos"], ROW)
+    scan = c.project([*columns, file, row], wide)
+    return IdentifiedLeaf(scan, (file.toAttribute(), row.toAttribute()), tuple(columns))
 
 
 def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
     scan = plan.withMetadataColumns()
-    metadata = c.output(scan)[-1]
+    metadata = next(a for a in reversed(c.output(scan)) if a.dataType().typeName() == "struct" and c.is_metadata(a))
     file = c.alias(c.hash64(c.struct_field(metadata, "file_path")), FILE)
     if "row_index" in list(metadata.dataType().fieldNames()):
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
-        # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files in the
-        # same splits, and the position of a row stays the same from query to query.
-        row = c.alias(c.position(), ROW)
+        # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files.
+        scan = c.in_fixed_splits(scan)
+        position = c.position()
+        if str(c.option(plan, "mode")).upper() == "DROPMALFORMED":
+            # Which rows are malformed depends on the columns that are parsed: always parse all.
+            position = c.depending_on(position, columns)
+        row = c.alias(position, ROW)
     return IdentifiedLeaf(
         c.project([*columns, file, row], scan), (file.toAttribute(), row.toAttribute()), tuple(columns)
     )

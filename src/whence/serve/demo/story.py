@@ -103,7 +103,7 @@ def tell(spark: SparkSession, folder: Path, out: Teller) -> Found:
 
 
 def _totals(report: DataFrame) -> dict[Any, int]:
-    return {key: total for key, total in report.collect()}
+    return dict(report.collect())
 
 
 def _size(count: float) -> str:

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
-from whence.sql.rules.generate import expand, generate
+from whence.sql.rules.generate import expand
 from whence.sql.rules.join import join
 from whence.sql.rules.limit import limit, offset
 from whence.sql.rules.narrow import in_place, look_through, project, sort
+from whence.sql.rules.python import generate_or_table_function, map_batches, map_cogroups, map_groups
 from whence.sql.rules.sample import sample
 from whence.sql.rules.scan import nothing, scan
 from whence.sql.rules.setops import except_, intersect
@@ -44,7 +45,7 @@ RULES: dict[str, Rule] = {
     "GlobalLimit": limit,
     "Offset": offset,
     "Sample": sample,
-    "Generate": generate,
+    "Generate": generate_or_table_function,
     "Expand": expand,
     # several rows, or none
     "Join": join,
@@ -52,6 +53,13 @@ RULES: dict[str, Rule] = {
     "Aggregate": aggregate,
     "Distinct": distinct,
     "Deduplicate": deduplicate,
+    # Python functions over many rows
+    "MapInPandas": map_batches,
+    "MapInArrow": map_batches,
+    "FlatMapGroupsInPandas": map_groups,
+    "FlatMapGroupsInArrow": map_groups,
+    "FlatMapCoGroupsInPandas": map_cogroups,
+    "FlatMapCoGroupsInArrow": map_cogroups,
     "Window": window,
     "Intersect": intersect,
     "Except": except_,

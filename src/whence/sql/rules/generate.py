@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from whence.sql.blocks import Annotated
+from whence.sql.blocks import Annotated, repeated
 from whence.sql.builder import Builder
 from whence.sql.tree import Node
 
@@ -10,7 +10,7 @@ def generate(node: Node, build: Builder) -> Annotated:
     c = build.c
     child = build.annotate(node.children[0])
     plan = c.with_children(node.plan, [child.plan])
-    return Annotated(c.project([*c.output(node.plan), *child.attrs], plan), child.links)
+    return Annotated(c.project([*c.output(node.plan), *child.attrs], plan), repeated(child.links))
 
 
 def expand(node: Node, build: Builder) -> Annotated:
@@ -24,4 +24,4 @@ def expand(node: Node, build: Builder) -> Annotated:
         output=c.seq([*c.output(node.plan), *child.attrs]),
         child=child.plan,
     )
-    return Annotated(plan, child.links)
+    return Annotated(plan, repeated(child.links))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from whence.sql.blocks import Annotated, make_lookup, nullable
+from whence.sql.blocks import Annotated, make_lookup, nullable, repeated
 from whence.sql.builder import Builder
 from whence.sql.tree import Node
 
@@ -16,6 +16,7 @@ def join(node: Node, build: Builder) -> Annotated:
         return _one_side(node, build, kind)
     c = build.c
     left, right = (build.annotate(child) for child in node.children)
+    left, right = (Annotated(side.plan, repeated(side.links)) for side in (left, right))
     plan = c.with_children(node.plan, [left.plan, right.plan])
     links = (
         *(nullable(left.links) if kind in _LEFT_MAY_MISS else left.links),

@@ -11,11 +11,19 @@ def in_place(node: Node, build: Builder) -> Annotated:
     return Annotated(build.c.with_children(node.plan, [child.plan]), child.links)
 
 
+# They have no name of their own; the query may give them one: `VALUES ... AS t`.
+_NAMELESS = ("LocalRelation", "LogicalRDD", "Range")
+
+
 def look_through(node: Node, build: Builder) -> Annotated:
+    child = node.children[0]
     if node.kind == "View":
         with build.view(node.plan.desc().identifier().table()):
-            return build.annotate(node.children[0])
-    return build.annotate(node.children[0])
+            return build.annotate(child)
+    if node.kind == "SubqueryAlias" and child.kind in _NAMELESS:
+        with build.view(node.plan.identifier().name()):
+            return build.annotate(child)
+    return build.annotate(child)
 
 
 def project(node: Node, build: Builder) -> Annotated:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 from whence.model import NonDeterministic
-from whence.sql.blocks import Annotated
+from whence.sql.blocks import Annotated, repeated
 from whence.sql.builder import Builder
 from whence.sql.tree import Node, place_of
 
-# Between a sample and what it reads these leave rows where they are; any other operator may bring them in another order.
+# Between a sample and what it reads these leave rows where they are; any other operator may change their order.
 _IN_PLACE = (
     *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Union", "Generate", "Expand", "Sample"),
     *("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "HiveTableRelation", "OneRowRelation"),
@@ -24,4 +24,4 @@ def sample(node: Node, build: Builder) -> Annotated:
     with build.ordered(True):
         child = build.annotate(node.children[0])
     build.freeze(node)
-    return Annotated(c.with_children(node.plan, [child.plan]), child.links)
+    return Annotated(c.with_children(node.plan, [child.plan]), repeated(child.links))

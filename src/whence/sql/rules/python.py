@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.sql import worker
+from whence.sql.blocks import Annotated, Block, Lookup, make_lookup
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Attr, Expr, Plan
+from whence.sql.pyfunctions import Wrap, takes_iterator, wrapped
+from whence.sql.rules.generate import generate
+from whence.sql.tree import Node
+
+_PARTITION_BITS = 33  # of a position, the bits below its partition's number
+
+
+def map_batches(node: Node, build: Builder) -> Annotated:
+    """mapInPandas, mapInArrow: the row, if the function gives the same for each row alone; else its batch or partition.
+
+    What went in is computed and kept with its rows numbered, the function runs again on it, wrapped (see worker.py)."""
+    c = build.c
+    block = build.block(node.children[0], ordered=True)
+    extra = [_new_attribute(build, name) for name in ("whence_first", "whence_last", "whence_how")]
+    first, last, how = extra
+    number = c.alias(c.position(), "whence_number")
+    at = number.toAttribute()
+    if not build.compute:
+        build.deferred = True
+        plan = c.extend(node.plan, [c.alias_as(c.null(attr), attr) for attr in extra])
+        return _found(build, node, plan, make_lookup(c, node, plan, block, [first, last], c.true))
+    kept = c.plan_of(c.materialise(c.extend(block.annotated.plan, [number])))
+    inputs = [*c.output(node.children[0].plan), at]
+    function = wrapped(c, node.plan.functionExpr(), worker.map_with_intervals, extra, inputs)
+    outputs = c.seq([*c.output(node.plan), *extra])
+    run = c.copy(node.plan, functionExpr=function, output=outputs, child=c.project(inputs, kept))
+    done = c.materialise(run)
+    hows = {row[0] for row in c.frame(c.distinct(c.project([how], c.plan_of(done)))).collect()}
+    _say(build, node, hows)
+    below = Block(block.number, block.node, Annotated(kept, block.annotated.links))
+    if hows <= {worker.BY_ROW}:
+        condition, equal = c.equal(at, first), [(first, at)]
+    else:
+        bits = c.parse(str(_PARTITION_BITS))
+        partitions = [c.expression("ShiftRight", attr, bits) for attr in (at, first)]
+        between = (c.expression("GreaterThanOrEqual", at, first), c.expression("LessThanOrEqual", at, last))
+        condition, equal = c.conjunction([c.equal(*partitions), *between]), []
+    plan = c.plan_of(done)
+    return _found(build, node, plan, make_lookup(c, node, plan, below, [first, last], condition, equal))
+
+
+def _say(build: Builder, node: Node, hows: set[int]) -> None:
+    name = node.plan.functionExpr().name()
+    if worker.BY_BATCH in hows:
+        build.note(
+            node,
+            f"{name} gives something else for a batch of rows than for each of its rows alone, so an output row's "
+            "witnesses are the rows of its batch",
+        )
+    if worker.BY_RUN in hows:
+        build.note(
+            node,
+            f"some partition has more than {worker.ONE_BY_ONE} rows, too many to give them to {name} one by one, so "
+            f"an output row's witnesses there are a run of up to {worker.RUN} rows",
+        )
+    if worker.BY_PARTITION in hows:
+        build.note(
+            node,
+            f"what {name} gives depends on more than one batch, so an output row's witnesses are all rows of its "
+            "partition that the function had taken by then",
+        )
+
+
+def map_groups(node: Node, build: Builder) -> Annotated:
+    """applyInPandas, applyInArrow: every row of the group, NULL keys being one group."""
+    c = build.c
+    child = node.children[0]
+    block = build.block(child)
+    hashes = c.content_hashes(c.items(node.plan.groupingAttributes()))
+    extra = [_new_attribute(build, f"whence_group{i}") for i in range(len(hashes))]
+    wide = _with_hashes(build, child, hashes)
+    function = node.plan.functionExpr()
+    wrap: Wrap = worker.grouped_iterator if takes_iterator(function) else worker.grouped
+    plan = c.copy(
+        node.plan,
+        functionExpr=wrapped(c, function, wrap, extra, c.output(wide)[_keys(build, node) :]),
+        output=c.seq([*c.output(node.plan), *extra]),
+        child=wide,
+    )
+    pairs = list(zip(extra, hashes, strict=True))
+    condition = c.conjunction([c.equal(h, attr) for attr, h in pairs])
+    return _found(build, node, plan, make_lookup(c, node, plan, block, extra, condition, pairs))
+
+
+def map_cogroups(node: Node, build: Builder) -> Annotated:
+    """Cogrouped applyInPandas, applyInArrow: every row of the group on either side."""
+    c = build.c
+    lengths = (node.plan.leftGroupingLen(), node.plan.rightGroupingLen())
+    wides: list[Plan] = []
+    hashes: list[list[Expr]] = []
+    for child, length in zip(node.children, lengths, strict=True):
+        hashes.append(c.content_hashes(c.output(child.plan)[:length]))
+        wides.append(_with_hashes(build, child, hashes[-1]))
+    extra = [_new_attribute(build, f"whence_group{i}") for i in range(len(hashes[0]) + len(hashes[1]))]
+    inputs = [a for wide, length in zip(wides, lengths, strict=True) for a in c.output(wide)[length:]]
+    plan = c.copy(
+        node.plan,
+        functionExpr=wrapped(c, node.plan.functionExpr(), worker.cogrouped, extra, inputs),
+        output=c.seq([*c.output(node.plan), *extra]),
+        left=wides[0],
+        right=wides[1],
+    )
+    sides = (extra[: len(hashes[0])], extra[len(hashes[0]) :])
+    links: list[Lookup] = []
+    for child, attrs, side in zip(node.children, sides, hashes, strict=True):
+        pairs = list(zip(attrs, side, strict=True))
+        condition = c.conjunction([c.equal(h, attr) for attr, h in pairs])
+        found = make_lookup(c, node, plan, build.block(child), attrs, condition, pairs)
+        plan = found.plan
+        links.extend(link for link in found.links if isinstance(link, Lookup))
+    return _found(build, node, plan, Annotated(plan, tuple(links)))
+
+
+def generate_or_table_function(node: Node, build: Builder) -> Annotated:
+    """The row that called the function.
+
+    A function over a whole TABLE argument may give its rows when the next partition has begun, so Spark does not tell
+    which rows they came from: all rows of the table."""
+    if not _takes_table(build, node.plan.generator()):
+        return generate(node, build)
+    c = build.c
+    build.note(
+        node,
+        f"{node.plan.generator().name()} takes a whole table and tells not which of its rows an output row came from, "
+        "so an output row's witnesses are all rows of the table",
+    )
+    block = build.block(node.children[0], ordered=True)
+    return _found(build, node, node.plan, make_lookup(c, node, node.plan, block, [], None))
+
+
+def _takes_table(build: Builder, generator: Expr) -> bool:
+    c = build.c
+    if not c.is_a(generator, "org.apache.spark.sql.catalyst.expressions.PythonUDTF"):
+        return False
+    given = c.fields(generator).get("tableArguments")
+    if given is None:  # before Spark 4.1: a table's rows come as one struct
+        return any(a.dataType().typeName() == "struct" for a in c.children(generator))
+    return given.isDefined() and any(c.items(given.get()))
+
+
+def _with_hashes(build: Builder, child: Node, hashes: Sequence[Expr]) -> Plan:
+    return build.c.extend(child.plan, [build.c.alias(h, f"whence_hash{i}") for i, h in enumerate(hashes)])
+
+
+def _keys(build: Builder, node: Node) -> int:
+    return len(build.c.items(node.plan.groupingAttributes()))
+
+
+def _new_attribute(build: Builder, name: str) -> Attr:
+    c = build.c
+    return c.alias(c.long(0), name).toAttribute().withNullability(True)
+
+
+def _found(build: Builder, node: Node, plan: Plan, found: Annotated) -> Annotated:
+    return Annotated(build.c.project([*build.c.output(node.plan), *found.attrs], found.plan), found.links)

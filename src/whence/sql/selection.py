@@ -1,0 +1,59 @@
+"""Selections on group keys, pushed below the grouping.
+
+`report.where("region = 'EU'")` asks for groups by their key, so the group's rows can be told directly: there is no need
+to compute the groups first to know which of them were asked for.
+"""
+
+from __future__ import annotations
+
+from whence.sql.blocks import Block, Lookup
+from whence.sql.catalyst import Catalyst, Expr, class_name
+from whence.sql.tree import Node
+
+_AS_IT_IS = ("SubqueryAlias", "View", "ResolvedHint", "Sort")
+
+
+def asked_by_key(c: Catalyst, block: Block) -> tuple[Lookup, Expr | None] | None:
+    """The grouping at the root of the query and the condition on its rows that the asked groups' keys come to.
+
+    None when the query is not of that form. No condition: all rows were asked for."""
+    conditions: list[Expr] = []
+    node = block.node
+    while node.kind != "Aggregate":
+        if node.subqueries or node.kind not in (*_AS_IT_IS, "Filter", "Project"):
+            return None
+        if node.kind == "Filter":
+            conditions.append(node.plan.condition())
+        elif node.kind == "Project":
+            named = {_id(e): _content(e) for e in c.items(node.plan.projectList())}
+            conditions = [c.substitute(condition, named) for condition in conditions]
+        node = node.children[0]
+    (link, *others) = block.annotated.links
+    if others or not isinstance(link, Lookup) or link.node is not node:
+        return None
+    keys = _keys(c, node)
+    if any(not c.references(condition) <= set(keys) for condition in conditions):
+        return None
+    if not conditions:
+        return link, None
+    if not keys:
+        return None
+    return link, c.conjunction([c.substitute(condition, keys) for condition in conditions])
+
+
+def _keys(c: Catalyst, node: Node) -> dict[int, Expr]:
+    """Output columns of a grouping that are its keys, by id, as expressions over its rows."""
+    grouping = c.items(node.plan.groupingExpressions())
+    return {
+        _id(e): _content(e)
+        for e in c.items(node.plan.aggregateExpressions())
+        if any(_content(e).semanticEquals(key) for key in grouping)
+    }
+
+
+def _content(named: Expr) -> Expr:
+    return named.child() if class_name(named) == "Alias" else named
+
+
+def _id(named: Expr) -> int:
+    return int(named.exprId().id())

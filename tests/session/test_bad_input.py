@@ -1,0 +1,66 @@
+"""Bad input gets a sentence, and the user's own work goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import whence
+
+
+@pytest.mark.parametrize("thing", [None, "orders", [1, 2], 7])
+def test_what_is_no_dataframe(w: whence.Session, thing: object) -> None:
+    with pytest.raises(whence.ForeignDataFrame, match="DataFrame"):
+        w.backward(thing)  # type: ignore[arg-type]
+
+
+def test_a_neighbouring_session_of_the_same_application_may_ask(
+    spark: SparkSession, w: whence.Session, orders: Path
+) -> None:
+    other = spark.newSession()
+    other.read.parquet(str(orders)).createOrReplaceTempView("only_there")
+    asked = other.sql("SELECT customer, sum(amount) AS total FROM only_there GROUP BY customer HAVING sum(amount) > 85")
+    trace = w.backward(asked)
+    assert sorted(row["id"] for row in trace["only_there"].collect()) == [1, 3, 5]
+    assert trace.verify().ok
+
+
+def test_an_empty_selection_is_an_empty_trace(spark: SparkSession, w: whence.Session, orders: Path) -> None:
+    frame = spark.read.parquet(str(orders))
+    totals = frame.groupBy("customer").count()
+    trace = w.backward(totals.where("customer = 99"))
+    assert trace["orders"].count() == 0
+    assert trace["orders"].columns == frame.columns
+    assert trace.associations().count() == 0
+    assert trace.verify().ok
+    assert trace.exclude(totals).count() == 3
+    assert "orders" in str(trace)
+    assert w.forward(frame.where("id = 99"), to=totals).rows.count() == 0
+
+
+@pytest.mark.parametrize("change", ["replaced", "gone"])
+def test_a_source_that_changed_is_named(
+    spark: SparkSession, w: whence.Session, orders: Path, tmp_path: Path, change: str
+) -> None:
+    copy = tmp_path / "orders"
+    shutil.copytree(orders, copy)
+    totals = spark.read.parquet(str(copy)).groupBy("customer").count()
+    if change == "gone":
+        (copy / "part-1.parquet").unlink()
+    else:
+        shutil.copy(copy / "part-0.parquet", copy / "part-1.parquet")
+    with pytest.raises(whence.SourceChanged, match=r"part-1\.parquet") as changed:
+        w.backward(totals.where("customer = 1"))["orders"].collect()
+    assert changed.value.path.endswith("part-1.parquet")
+
+
+def test_an_operator_without_a_rule_disturbs_nothing(spark: SparkSession, w: whence.Session, orders: Path) -> None:
+    frame = spark.sql(f"SELECT TRANSFORM(id) USING 'cat' AS (line string) FROM parquet.`{orders}`")
+    with pytest.raises(whence.UnsupportedOperator, match="ScriptTransformation") as unsupported:
+        w.backward(frame)["orders"]
+    assert unsupported.value.operator == "ScriptTransformation"
+    assert "ScriptTransformation" in unsupported.value.place
+    assert sorted(row["line"] for row in frame.collect()) == list("123456")

@@ -1,0 +1,201 @@
+"""Queries and the witnesses of each of their rows, side by side. All read the table `t`; rows are told by `rid`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import whence
+
+T = "select * from values (0,1,10),(1,1,20),(2,1,20),(3,2,5),(4,2,null),(5,null,7),(6,2,9),(7,1,30) as t(rid,k,v)"
+PARTITION = {
+    0: {0, 1, 2, 7},
+    1: {0, 1, 2, 7},
+    2: {0, 1, 2, 7},
+    7: {0, 1, 2, 7},
+    3: {3, 4, 6},
+    4: {3, 4, 6},
+    6: {3, 4, 6},
+    5: {5},
+}
+
+# query -> for each output row, named by its first column: the witnesses of the one reading, or of each reading
+BY_FIRST_COLUMN: dict[str, dict[object, set[int] | tuple[set[int], ...]]] = {
+    "select rid, sum(v) over (partition by k) from t": dict(PARTITION),
+    "select rid, ntile(2) over (partition by k order by rid) from t": dict(PARTITION),
+    "select rid, percent_rank() over (partition by k order by v) from t": dict(PARTITION),
+    "select rid, sum(v) over (partition by k order by v) from t": {
+        **{0: {0}, 1: {0, 1, 2}, 2: {0, 1, 2}, 7: {0, 1, 2, 7}},
+        **{4: {4}, 3: {3, 4}, 6: {3, 4, 6}, 5: {5}},
+    },
+    "select rid, sum(v) over (partition by k order by v range between 5 preceding and 10 following) from t": {
+        **{0: {0, 1, 2}, 1: {1, 2, 7}, 2: {1, 2, 7}, 7: {7}},
+        **{4: {4}, 3: {3, 6}, 6: {3, 6}, 5: {5}},
+    },
+    "select rid, sum(v) over (order by v desc range between 5 preceding and 10 following) from t": {
+        **{7: {1, 2, 7}, 1: {0, 1, 2}, 2: {0, 1, 2}, 4: {4}},
+        **{0: {0, 3, 5, 6}, 6: {0, 3, 5, 6}, 5: {0, 3, 5, 6}, 3: {0, 3, 5, 6}},
+    },
+    "select rid, sum(v) over (partition by k order by rid rows between 1 preceding and current row) from t": {
+        **{0: {0}, 1: {0, 1}, 2: {1, 2}, 7: {2, 7}},
+        **{3: {3}, 4: {3, 4}, 6: {4, 6}, 5: {5}},
+    },
+    "select rid, sum(v) over (order by rid rows between 2 following and 3 following) from t where rid < 5": {
+        **{0: {0, 2, 3}, 1: {1, 3, 4}, 2: {2, 4}, 3: {3}, 4: {4}},
+    },
+    "select rid, lag(v, 2) over (partition by k order by rid), lead(v) over (partition by k order by rid) from t": {
+        **{0: {0, 1}, 1: {1, 2}, 2: {0, 2, 7}, 7: {1, 7}},
+        **{3: {3, 4}, 4: {4, 6}, 6: {3, 6}, 5: {5}},
+    },
+    "select rid, rank() over (partition by k order by v) from t": {
+        **{0: {0}, 1: {0, 1}, 2: {0, 2}, 7: {0, 1, 2, 7}},
+        **{4: {4}, 3: {3, 4}, 6: {3, 4, 6}, 5: {5}},
+    },
+    "select * from (select rid, row_number() over (partition by k order by rid desc) n from t) where n <= 1": {
+        **{7: {7}, 6: {6}, 5: {5}},
+    },
+    "select e from t lateral view explode(array(rid, rid + 100)) x as e where rid < 2": {
+        **{0: {0}, 100: {0}, 1: {1}, 101: {1}},
+    },
+    "select rid, p, e from t lateral view outer posexplode(if(rid = 1, array(), array(v))) x as p, e where rid < 2": {
+        **{0: {0}, 1: {1}},
+    },
+    "select a + 100 from (select inline(array(struct(rid as a, k as b))) from t where rid < 2)": {100: {0}, 101: {1}},
+    "select s from (select stack(2, rid, rid + 10) as s from t where rid < 2)": {0: {0}, 10: {0}, 1: {1}, 11: {1}},
+    "select rid from t order by rid limit 2 offset 3": {3: {3}, 4: {4}},
+    "select rid from t order by rid offset 6": {6: {6}, 7: {7}},
+    "select `1`, `2` from (select k, v from t) pivot (sum(v) for k in (1, 2))": {80: {0, 1, 2, 3, 4, 5, 6, 7}},
+    "select rid, col, val from (select rid, k, v from t where rid = 0) unpivot (val for col in (k))": {0: {0}},
+    "select rid, (select max(v) from t b where b.k = a.k) from t a where rid in (0, 3)": {
+        0: ({0}, {0, 1, 2, 7}),
+        3: ({3}, {3, 4, 6}),
+    },
+    "select rid from t where v > (select avg(v) + 10 from t where k = 1)": {},
+    "select rid from t where v > (select avg(v) from t where k = 1)": {7: ({7}, {0, 1, 2, 7})},
+    "select a.rid, x.m from t a, lateral (select max(v) m from t b where b.k = a.k) x where a.rid in (0, 3)": {
+        0: ({0}, {0, 1, 2, 7}),
+        3: ({3}, {3, 4, 6}),
+    },
+    "select rid from t where k in (select k from t where rid = 3) or v = 30": {
+        **{3: ({3}, {3}), 4: ({4}, {3}), 6: ({6}, {3}), 7: ({7}, set())},
+    },
+    "select rid from t where k not in (select k from t where rid = 3)": {
+        **{0: ({0}, set()), 1: ({1}, set()), 2: ({2}, set()), 7: ({7}, set())},
+    },
+    "select rid from t a where not exists (select 1 from t b where b.k = a.k and b.rid > a.rid)": {
+        **{7: ({7}, set()), 6: ({6}, set()), 5: ({5}, set())},
+    },
+    "with c as (select k, max(v) m from t group by k) select a.k, b.m from c a join c b on a.k = b.k where a.k = 2": {
+        2: ({3, 4, 6}, {3, 4, 6}),
+    },
+    "select k, percentile(v, 0.5), mode(v), collect_list(v), count(distinct v), sum(v) filter (where v > 9) "
+    "from t where k = 1 group by k": {1: {0, 1, 2, 7}},
+    "select size(transform(collect_list(struct(v, rid)), x -> x.rid)) from t where k = 2": {3: {3, 4, 6}},
+    "select max(n) from (select k, count(*) n from t group by k)": {4: {0, 1, 2, 3, 4, 5, 6, 7}},
+    "select rid, map('a', v)['a'], case when v > 10 then 'x' else 'y' end from t where rid = 1": {1: {1}},
+    "select 7": {7: ()},
+    "select id from range(10, 13) where id > 11": {},
+}
+
+AS_BAGS = {
+    "select k from t intersect select k from t where rid in (1, 3, 6)": [
+        (1, {0, 1, 2, 7}, {1}),
+        (2, {3, 4, 6}, {3, 6}),
+    ],
+    "select k from t except select k from t where rid in (1, 3, 6)": [(None, {5}, set())],
+    "select k from t intersect all select k from t where rid in (1, 3, 6)": [
+        (1, {0}, {1}),
+        (2, {3}, {3}),
+        (2, {4}, {6}),
+    ],
+    "select k from t except all select k from t where rid in (1, 3, 6)": [
+        *[(1, {1}, set()), (1, {2}, set()), (1, {7}, set())],
+        *[(2, {6}, set()), (None, {5}, set())],
+    ],
+    "select k, v, count(*) from t where k = 2 group by rollup(k, v)": [
+        *[(2, {3}), (2, {4}), (2, {6}), (2, {3, 4, 6}), (None, {3, 4, 6})],
+    ],
+    "select k, v from t where k = 2 group by grouping sets ((k), (v))": [
+        *[(2, {3, 4, 6}), (None, {3}), (None, {4}), (None, {6})],
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
+    spark.sql(T).createOrReplaceTempView("t")
+    with whence.attach(spark, store=tmp_path_factory.mktemp("store")) as w:
+        yield w
+
+
+def traced(w: whence.Session, query: str) -> tuple[whence.Trace, list[tuple[object, ...]]]:
+    trace = w.backward(w.spark.sql(query))
+    found: dict[tuple[int, int], set[int]] = {}
+    readings = []
+    for reading, frame in trace.witnesses_per_output():
+        readings.append(reading)
+        if "rid" in frame.columns:
+            for row in frame.select("output", "rid").collect():
+                found.setdefault((row.output, reading), set()).add(row.rid)
+    return trace, [
+        (row[1], *[frozenset(found.get((row.output, reading), set())) for reading in readings])
+        for row in trace.outputs().collect()
+    ]
+
+
+@pytest.mark.parametrize("query", BY_FIRST_COLUMN)
+def test_witnesses_of_each_row(session: whence.Session, query: str) -> None:
+    trace, rows = traced(session, query)
+    if "range(" not in query:
+        expected = BY_FIRST_COLUMN[query]
+        sets = {k: tuple(map(frozenset, v if isinstance(v, tuple) else (v,))) for k, v in expected.items()}
+        assert {row[0]: row[1:] for row in rows} == sets
+    assert trace.exact
+    assert trace.verify().ok
+
+
+@pytest.mark.parametrize("query", AS_BAGS)
+def test_witnesses_where_rows_are_equal(session: whence.Session, query: str) -> None:
+    trace, rows = traced(session, query)
+    assert Counter(rows) == Counter((value, *map(frozenset, sets)) for value, *sets in AS_BAGS[query])
+    assert trace.verify().ok
+
+
+def test_sample_is_traced_to_the_rows_it_drew(session: whence.Session) -> None:
+    df = session.spark.sql("select rid from t tablesample (50 percent) repeatable (3)")
+    drawn = {row.rid for row in df.collect()}
+    trace = session.backward(df)
+    assert {row.rid for row in trace["t"].collect()} == drawn
+    assert 0 < len(drawn) < 8
+    assert trace.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        ("select rand() from t", "rand"),
+        ("select uuid() from t", "uuid"),
+        ("select k, first(v) from t group by k", "first"),
+        ("select rid from t limit 3", "LIMIT 3 without ORDER BY"),
+        ("select rid, row_number() over (partition by k order by v) from t", "tied"),
+        ("select rid from (select rid from t order by v) tablesample (50 percent) repeatable (3)", "Sort"),
+    ],
+)
+def test_what_may_come_out_otherwise_is_refused(session: whence.Session, query: str, what: str) -> None:
+    with pytest.raises(whence.NonDeterministic, match=what):
+        print(session.backward(session.spark.sql(query)))
+
+
+def test_limit_that_drops_nothing_needs_no_order(session: whence.Session) -> None:
+    trace = session.backward(session.spark.sql("select rid from t where k = 2 limit 3"))
+    assert {row.rid for row in trace["t"].collect()} == {3, 4, 6}
+
+
+def test_rows_tied_at_a_cut_are_all_counted_in(session: whence.Session) -> None:
+    trace = session.backward(session.spark.sql("select v from t where k = 1 order by v limit 2"))
+    assert {row.rid for row in trace["t"].collect()} == {0, 1, 2}
+    assert not trace.exact
+    assert "tie" in trace.notes[0]
