@@ -503,7 +503,7 @@ class Snapshot {
         if (!coarse && (out.length() > maxChars || ((++nodes & 255) == 0 && System.nanoTime() > deadline))) {
             throw new TooLarge();
         }
-        if (coarse && out.length() > 2 * maxChars) {
+        if (coarse && out.length() > 2 * maxChars + 1000000) {
             throw new TooLarge();
         }
     }
@@ -651,7 +651,8 @@ class Snapshot {
         } else if (value instanceof Table) {
             v2table((Table) value);
         } else if (value instanceof CatalogPlugin) {
-            out.append("{\"catalog\":").append(quote(((CatalogPlugin) value).name())).append('}');
+            String name = ((CatalogPlugin) value).name();
+            out.append("{\"catalog\":").append(quote(name)).append(",\"warehouse\":").append(quote(warehouse(name))).append('}');
         } else if (value instanceof Identifier) {
             Identifier id = (Identifier) value;
             out.append("{\"name\":").append(quote(id.name())).append(",\"namespace\":[");
@@ -777,6 +778,21 @@ class Snapshot {
         }
     }
 
+    /* Where a catalogue of this name keeps its tables, as its settings say; two applications may give one name to two places. */
+    private String warehouse(String catalog) {
+        String[] keys = new String[] {"warehouse", "uri", "url"};
+        for (int i = 0; i < keys.length; i++) {
+            try {
+                String found = qe.sparkSession().sessionState().conf().getConfString("spark.sql.catalog." + catalog + "." + keys[i], "");
+                if (found.length() > 0) {
+                    return found;
+                }
+            } catch (Throwable unset) {
+            }
+        }
+        return "";
+    }
+
     private void table(CatalogTable table) {
         out.append("{\"table\":").append(quote(table.identifier().table())).append(",\"database\":").append(quote(option(table.identifier().database())));
         out.append(",\"catalog\":").append(quote(option(table.identifier().catalog())));
@@ -808,12 +824,14 @@ class Snapshot {
         } catch (Throwable unknown) {
         }
         out.append(",\"name\":").append(quote(name));
+        int before = out.length();
         try {
             out.append(",\"properties\":");
             javaMap(table.properties());
         } catch (Throwable unknown) {
-            out.append("{}");
+            out.setLength(before);
         }
+        before = out.length();
         try {
             Object catalogTable = field(table, "v1Table", "catalogTable");
             if (catalogTable instanceof scala.Some) {
@@ -826,15 +844,18 @@ class Snapshot {
         } catch (TooLarge problem) {
             throw problem;
         } catch (Throwable unknown) {
+            out.setLength(before);
         }
         try {
             Object inner = field(table, "table", "icebergTable");
+            if (inner instanceof Table) {
+                inner = field(inner, "table", "icebergTable");
+            }
             if (inner != null && inner.getClass().getName().indexOf("iceberg") >= 0) {
-                out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
+                String location = String.valueOf(call(inner, "location"));
                 Object snapshot = call(inner, "currentSnapshot");
-                if (snapshot != null) {
-                    out.append(",\"version\":").append(quote(String.valueOf(call(snapshot, "snapshotId"))));
-                }
+                String version = snapshot == null ? null : String.valueOf(call(snapshot, "snapshotId"));
+                out.append(",\"location\":").append(quote(location)).append(",\"version\":").append(quote(version));
             }
         } catch (Throwable unknown) {
         }

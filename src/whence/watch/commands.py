@@ -133,13 +133,12 @@ def _relation_of(r: Reading, held: Any) -> list[Seen]:
     name = node.get("c", "")
     if name in ("ResolvedIdentifier", "ResolvedTable"):
         f = node["f"]
-        catalog = (f.get("catalog") or {}).get("catalog", "")
         if f.get("table"):
             return sources.of_v2(r.place, f["table"], f.get("catalog"), f.get("identifier"), None, _columns(node))
-        return [sources.of_identifier(r.place, catalog, f["identifier"])]
+        return [sources.of_identifier(r.place, f.get("catalog") or {}, f["identifier"])]
     if name in ("ResolvedPersistentView",):
         f = node["f"]
-        return [sources.of_identifier(r.place, "spark_catalog", f["identifier"])]
+        return [sources.of_identifier(r.place, {"catalog": "spark_catalog"}, f["identifier"])]
     if name:
         found, _ = sources.read(r.place, node)
         return found

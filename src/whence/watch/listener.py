@@ -75,10 +75,12 @@ class Listener:
         return str(self._watcher.qualified(path, context._jsc.sc()))
 
     def tag(self, name: str) -> None:
-        self._spark.sparkContext.addJobTag(name)
+        with contextlib.suppress(Exception):  # the context may be stopped; the user's call says so itself
+            self._spark.sparkContext.addJobTag(name)
 
     def untag(self, name: str) -> None:
-        self._spark.sparkContext.removeJobTag(name)
+        with contextlib.suppress(Exception):
+            self._spark.sparkContext.removeJobTag(name)
 
     def rdds(self, rdd: Any, stop: str) -> list[list[str]]:
         """What an RDD was computed from: [id, name, class, path] of each RDD behind it."""

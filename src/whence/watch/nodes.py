@@ -10,6 +10,7 @@ from whence.model.lineage import Seen
 from whence.watch import sources
 from whence.watch.columns import (
     AGGREGATION,
+    CONDITIONAL,
     FILTER,
     GROUP_BY,
     IDENTITY,
@@ -284,6 +285,25 @@ def _view(r: Reading, node: Node) -> Row:
     return set()
 
 
+def _merge_rows(r: Reading, node: Node) -> Row:
+    """MERGE over a V2 table: each instruction has a condition and then a value for every column."""
+    row = r.children(node)
+    attributes = [number for number, _, _ in output(node)]
+    columns: list[Contributions] = [NOTHING for _ in attributes]
+    for name, instructions in node["f"].items():
+        if not name.endswith("Instructions"):
+            continue
+        for instruction in instructions or ():
+            condition, *values = instruction.get("k") or [None]
+            decided = r.scope.all([condition], CONDITIONAL)
+            for place, value in enumerate(values):
+                at = place % max(1, len(columns))
+                columns[at] |= r.scope.of(value) | decided
+    for attribute, contributions in zip(attributes, columns, strict=True):
+        r.scope.attributes[attribute] = contributions
+    return row
+
+
 def _opaque(r: Reading, node: Node) -> Row:
     """A function over whole rows: each output column may come from every input column (or from those it names)."""
     row = r.children(node)
@@ -333,6 +353,7 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     "UnionLoopRef": Reading.cte_reference,
     "View": _view,
     "CollectMetrics": _metrics,
+    "MergeRows": _merge_rows,
     **dict.fromkeys(
         [
             "SubqueryAlias",

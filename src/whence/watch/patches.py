@@ -75,7 +75,9 @@ class Patches:
         self._undo.append((owner, name, wrapper, original))
 
     def _wrap_property(self, owner: type, name: str) -> None:
-        original = owner.__dict__[name]
+        original = owner.__dict__.get(name)
+        if not isinstance(original, property):
+            return
 
         def get(frame: Any) -> Any:
             rdd = original.__get__(frame, owner)

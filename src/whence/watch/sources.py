@@ -159,7 +159,7 @@ def of_v2(
         every.setdefault("dbtable", ".".join([*identifier["namespace"], identifier["name"]]))
     location = table.get("location") or (table.get("properties") or {}).get("location") or ""
     if catalog and identifier and "url" not in every:
-        return [of_identifier(place, catalog.get("catalog", ""), identifier, location, columns, version)]
+        return [of_identifier(place, catalog, identifier, location, columns, version)]
     held = (table.get("options") or {}).get("paths") if isinstance(table.get("options"), dict) else None
     if isinstance(held, list) and held:
         return [Seen(s.namespace, s.name, s.kind, columns, s.aliases, version) for s in _paths(held, [])]
@@ -170,26 +170,20 @@ def of_v2(
 
 def of_identifier(
     place: Place,
-    catalog: str,
+    catalog: Fields,
     identifier: Fields,
     location: str = "",
     columns: tuple[tuple[str, str], ...] = (),
     version: str | None = None,
 ) -> Seen:
-    """A table of a catalogue plug-in, named like the session's own: the warehouse is its location without its name."""
-    parts = [*identifier.get("namespace", ()), identifier["name"]]
-    name = ".".join(parts)
-    if catalog == "spark_catalog":
-        aliases = [(place.tables, f"spark_catalog.{name}")]
-        if location:
-            aliases.append(naming.of_path(location))
-        return Seen(place.tables, name, "table", columns, tuple(aliases), version)
-    suffix = "/" + "/".join(parts)
-    namespace = location[: -len(suffix)] if location.endswith(suffix) else catalog
-    aliases = [(namespace, f"{catalog}.{name}")]
+    """A table of a catalogue plug-in. The namespace is where the catalogue keeps its tables, or its name."""
+    name = ".".join([*identifier.get("namespace", ()), identifier["name"]])
+    given = catalog.get("catalog", "")
+    namespace = place.tables if given == "spark_catalog" else catalog.get("warehouse") or given
+    aliases = [(namespace, f"{given}.{name}")]
     if location:
         aliases.append(naming.of_path(location))
-    return Seen(namespace or catalog, name, "table", columns, tuple(aliases), version)
+    return Seen(namespace, name, "table", columns, tuple(aliases), version)
 
 
 def _memory(place: Place, fields: Fields, out: list[Any]) -> Found:

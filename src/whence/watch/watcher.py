@@ -164,6 +164,8 @@ class Watcher:
         root = seen.get("root", seen["id"])
         if root != seen["id"]:
             self._nested[root].append(seen)
+            while len(self._nested) > 1000:  # a root whose end was never told
+                del self._nested[next(iter(self._nested))]
             return
         inner = self._nested.pop(seen["id"], [])
         began = time.perf_counter()
