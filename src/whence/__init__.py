@@ -27,6 +27,7 @@ from whence.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from whence.debug.diagnose import Cause, Diagnosis, diagnose
     from whence.debug.trace import Trace
 
 
@@ -35,17 +36,22 @@ def attach(spark: SparkSession, store: str | Path | None = None) -> Session:
     return Session(spark, store)
 
 
-def __getattr__(name: str) -> object:
-    """Types whose modules import pyspark are brought in when first used."""
-    if name == "Trace":
-        from whence.debug.trace import Trace
+_LAZY = {"Cause": "diagnose", "Diagnosis": "diagnose", "Trace": "trace", "diagnose": "diagnose"}
 
-        return Trace
-    raise AttributeError(f"module 'whence' has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
+    """Names whose modules import pyspark or numpy are brought in when first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'whence' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"whence.debug.{_LAZY[name]}"), name)
 
 
 __all__ = [
+    "Cause",
     "ConnectUnsupported",
+    "Diagnosis",
     "ForeignDataFrame",
     "NonDeterministic",
     "Session",
@@ -58,4 +64,5 @@ __all__ = [
     "WhenceError",
     "__version__",
     "attach",
+    "diagnose",
 ]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
+    from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.debug.explain import Explanation
+    from whence.debug.guard import Guard
+    from whence.debug.minimize import Minimal
+    from whence.debug.mining import Mined
     from whence.debug.trace import Trace
     from whence.debug.verify import Verdict
+    from whence.debug.why_not import Dropped
+    from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-
-DEFAULT_STORE = ".whence"
+    from whence.store.catalog import Catalog
 
 
 class Session:
@@ -27,14 +34,27 @@ class Session:
         if not hasattr(spark, "_jsparkSession"):
             raise ConnectUnsupported
         self._spark = spark
-        self._store_location = str(store or DEFAULT_STORE)
+        self._store = Store.at(store)
         self._closed = False
         self._catalyst: Catalyst | None = None
+        self._context: LineageContext | None = None
+        self._actors: ActorStore | None = None
+        from whence.watch import watch
+
+        self._watcher = watch(spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
         self._require_open()
         return self._spark
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, with everything that this application has done so far."""
+        self._require_open()
+        if self._watcher is not None:
+            self._watcher.flush()
+        return self._store.catalog
 
     # --- DataFrames and SQL
 
@@ -50,6 +70,12 @@ class Session:
 
         return forward(self._lineage(df), self._lineage(to))
 
+    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out of the query `to`, and why."""
+        from whence.debug.why_not import why_not
+
+        return why_not(self._lineage(df), self._lineage(to))
+
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
         from whence.debug.forward import verify_rows
@@ -63,6 +89,13 @@ class Session:
 
         with remembered(self._plans()):
             yield
+
+    def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
+        """Which conditions on columns set the bad rows apart from the good ones."""
+        from whence.debug.explain import explain
+
+        self._require_open()
+        return explain(bad, good, **options)
 
     def _lineage(self, df: DataFrame) -> SqlLineage:
         from whence.sql import SqlLineage
@@ -89,12 +122,87 @@ class Session:
         if self._spark._sc._jsc is None:
             raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
 
+    # --- RDDs
+
+    @property
+    def context(self) -> LineageContext:
+        """The session's SparkContext, whose RDDs know their lineage."""
+        self._require_open()
+        if self._context is None:
+            from whence.rdd import LineageContext
+
+            self._context = LineageContext(self._spark.sparkContext, str(self._files))
+        return self._context
+
+    @property
+    def _files(self) -> Path:
+        """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
+        location = self._store.location
+        return location.directory or Path(location.tables)
+
+    # --- any code: actors
+
+    @property
+    def actors(self) -> ActorStore:
+        """Everything about actors that is not a method here; `whence.actors.ActorStore` is the door without Spark."""
+        self._require_open()
+        if self._actors is None:
+            from whence.actors import ActorStore
+
+            self._actors = ActorStore(self._files / "actors")
+        return self._actors
+
+    def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
+        """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
+        return self.actors.register(name, kind, parents, **options)
+
+    def flow_link(self, giver: Actor | str, taker: Actor | str) -> None:
+        """What `giver` puts out, `taker` takes in."""
+        self.actors.flow_link(giver, taker)
+
+    def trace(self, records: Any, direction: str = "backward", root: Any = None) -> TracingDataflow:
+        """Follow records through actors; for DataFrames ask `backward` and `forward`."""
+        return self.actors.trace(records, direction, root)
+
+    def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
+        """Operators and instances whose output multiplicity stands out, most suspicious first (docs/debug.md)."""
+        from whence.debug.mine import mine
+
+        return mine(self, root, bad, good)
+
+    def guard(self, on_error: str = "raise") -> Guard:
+        """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
+        from whence.debug.guard import guard
+
+        return guard(self, self._files / "culprits", on_error)
+
+    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool]) -> Minimal:
+        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses."""
+        from whence.debug.minimize import minimize
+
+        return minimize(self, df, fails)
+
+    def clean(self, root: Any, *args: Any, **options: Any) -> Any:
+        """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""
+        from whence.debug.clean import clean, clean_frame
+
+        if hasattr(root, "_jdf"):
+            return clean_frame(self, root, *args, **options)
+        return clean(self.actors, root, *args, **options)
+
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
+        if self._closed:
+            return
+        self._closed = True
         if self._catalyst is not None:
             self._catalyst.release()
             self._catalyst = None
-        self._closed = True
+        if self._context is not None:
+            self._context.close()
+        if self._watcher is not None:
+            self._watcher.close()
+        self._store.close()
 
     def _require_open(self) -> None:
         if self._closed:

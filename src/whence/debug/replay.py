@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, functions
@@ -54,6 +54,35 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         return evaluation.leaf_rows(c, place, ids, restriction.kind)
 
     return c.frame(rebuild(c, tree, replace))
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedStep:
+    """One operator of a replay: what it took in, from each of its inputs, and what it put out."""
+
+    operator: str
+    text: str
+    inputs: tuple[DataFrame, ...]
+    output: DataFrame
+
+
+def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str]) -> Iterator[ReplayedStep]:
+    """The operators of a restricted query, sources first. Nothing runs before a DataFrame is asked for its rows."""
+    c = lineage.c
+    by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
+
+    def replace(node: Node) -> Plan | None:
+        place, ids = by_leaf.get(node, (None, None))
+        return None if place is None or ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+
+    def visit(node: Node) -> Iterator[ReplayedStep]:
+        for child in (*node.children, *node.subqueries.values()):
+            yield from visit(child)
+        if node.kind not in hidden:
+            inputs = tuple(c.frame(rebuild(c, child, replace)) for child in node.children)
+            yield ReplayedStep(node.kind, node.text, inputs, c.frame(rebuild(c, node, replace)))
+
+    yield from visit(lineage.tree)
 
 
 def _matched(

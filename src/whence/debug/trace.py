@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, overload
 
 from pyspark.sql import DataFrame
 
-from whence.debug.replay import Restriction, restricted
+from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Plan
@@ -124,8 +125,18 @@ class Trace:
 
     # --- what follows from it
 
-    def replay(self, df: DataFrame | None = None) -> DataFrame:
-        """The asked query, or another one over the same sources, on the witnesses alone."""
+    @overload
+    def replay(self, df: DataFrame | None = None) -> DataFrame: ...
+
+    @overload
+    def replay(self, *, steps: Literal[True]) -> Iterator[ReplayedStep]: ...
+
+    def replay(self, df: DataFrame | None = None, *, steps: bool = False) -> DataFrame | Iterator[ReplayedStep]:
+        """The asked query, or another one over the same sources, on the witnesses alone.
+
+        With steps: operator by operator instead, sources first, each with its input and its output."""
+        if steps:
+            return stepwise(self._lineage, self._restriction("leftsemi"), _NAMES_ONLY)
         return restricted(self._lineage, df, self._restriction("leftsemi"))
 
     def exclude(

@@ -1,5 +1,6 @@
 """The vocabulary of whence. It imports nothing but the standard library."""
 
+from whence.model.catalog import COMPLETED, FAILED, RUNNING, Dataset, Operator, Run
 from whence.model.errors import (
     ConnectUnsupported,
     ForeignDataFrame,
@@ -8,6 +9,7 @@ from whence.model.errors import (
     SourceChanged,
     StoreError,
     StoreTooNew,
+    UnknownDataset,
     UnsupportedOperator,
     WhenceError,
 )
@@ -15,16 +17,23 @@ from whence.model.exactness import EXACT, Exactness
 from whence.model.strategy import Strategy
 
 __all__ = [
+    "COMPLETED",
     "EXACT",
+    "FAILED",
+    "RUNNING",
     "ConnectUnsupported",
+    "Dataset",
     "Exactness",
     "ForeignDataFrame",
     "NonDeterministic",
+    "Operator",
+    "Run",
     "SessionClosed",
     "SourceChanged",
     "StoreError",
     "StoreTooNew",
     "Strategy",
+    "UnknownDataset",
     "UnsupportedOperator",
     "WhenceError",
 ]

@@ -53,3 +53,7 @@ class StoreError(WhenceError):
 
 class StoreTooNew(StoreError):
     """The store was written by a newer version of whence."""
+
+
+class UnknownDataset(WhenceError):
+    """The catalogue has no dataset of this name, or more than one."""

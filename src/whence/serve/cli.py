@@ -20,6 +20,7 @@ from whence.version import __version__
 COMMANDS = {
     "demo": "whence.serve.demo:demo",
     "version": "whence.serve.cli:version",
+    "diagnose": "whence.serve.diagnose:diagnose",
 }
 
 

@@ -23,6 +23,8 @@ class Builder:
     # Small parts of the query that must be computed to know their lineage (the rows a LIMIT keeps) are computed when
     # this is set; before that the tree is only checked.
     compute: bool = False
+    # Readings that an earlier, unfinished building has numbered: a reading keeps its number and identity.
+    known: Mapping[Node, ReadingPlace] = field(default_factory=dict)
     readings: list[ReadingPlace] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -61,6 +63,9 @@ class Builder:
             self._block = outer
 
     def reading(self, leaf: Node) -> ReadingPlace:
+        if leaf in self.known:
+            self.readings.append(self.known[leaf])
+            return self.known[leaf]
         view = self._views[-1] if self._views else None
         place = ReadingPlace(len(self.readings), leaf, dataset_of(self.c, leaf, view), self._auxiliary)
         self.readings.append(place)

@@ -168,7 +168,12 @@ class Catalyst:
                 return value
             if self.is_a(value, f"{_EXPRS}.PlanExpression"):
                 new = plans.get(int(value.exprId().id()))
-                return value if new is None else value.withNewPlan(new)
+                # Spark plans one subquery for each expression id, so another plan needs another id.
+                return (
+                    value
+                    if new is None
+                    else self.copy(value.withNewPlan(new), exprId=self._exprs.NamedExpression.newExprId())
+                )
             return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
         if self.is_a(value, "scala.collection.immutable.Seq"):
             items = to_list(value)

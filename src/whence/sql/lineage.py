@@ -24,13 +24,15 @@ class SqlLineage:
         self.c = c
         self.frame = df
         self.tree: Node = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
+        self._known: dict[Node, ReadingPlace] = {}
         self._build(compute=False)
         self.require_unchanged()
 
     def _build(self, compute: bool) -> None:
-        self._builder = Builder(self.c, self.tree, RULES, compute=compute)
+        self._builder = Builder(self.c, self.tree, RULES, compute=compute, known=self._known)
         self._root = self._builder.block(self.tree)
         self._complete = not self._builder.deferred
+        self._known = {place.leaf: place for place in self._builder.readings}
 
     @property
     def root(self) -> Block:

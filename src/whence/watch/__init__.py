@@ -1,1 +1,5 @@
-"""Watches a Spark session: what it reads, writes, trains and streams (SAC)."""
+"""Watches a Spark session: what it reads, writes, trains and streams, down to columns (SAC)."""
+
+from whence.watch.watcher import Watcher, watch
+
+__all__ = ["Watcher", "watch"]

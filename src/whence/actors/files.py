@@ -1,0 +1,63 @@
+"""The few file operations that capture needs, on a local directory or on any URL that pyarrow can reach."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import Any
+
+
+class Files:
+    def __init__(self, root: str) -> None:
+        from pyarrow import fs
+
+        if "://" in root:
+            self._fs, self._root = fs.FileSystem.from_uri(root)
+        else:
+            self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(root)
+        self._made: set[str] = set()
+
+    def path(self, *parts: str) -> str:
+        return "/".join((self._root, *parts))
+
+    @property
+    def system(self) -> Any:
+        return self._fs
+
+    def _make(self, directory: str) -> None:
+        if directory not in self._made:
+            self._fs.create_dir(directory, recursive=True)
+            self._made.add(directory)
+
+    def write(self, data: bytes, *parts: str) -> None:
+        """Appears whole or not at all."""
+        self._make(self.path(*parts[:-1]))
+        hidden = self.path(*parts[:-1], f".{uuid.uuid4().hex}.tmp")
+        with self._fs.open_output_stream(hidden) as out:
+            out.write(data)
+        self._fs.move(hidden, self.path(*parts))
+
+    def create(self, *parts: str) -> Any:
+        self._make(self.path(*parts[:-1]))
+        return self._fs.open_output_stream(self.path(*parts))
+
+    def read(self, *parts: str) -> bytes | None:
+        try:
+            with self._fs.open_input_stream(self.path(*parts)) as data:
+                return data.read()  # type: ignore[no-any-return]
+        except FileNotFoundError:
+            return None
+
+    def names(self, *parts: str) -> list[str]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self.path(*parts), allow_not_found=True)
+        return sorted(i.base_name for i in self._fs.get_file_info(selector))
+
+    def delete(self, *parts: str) -> None:
+        self._fs.delete_file(self.path(*parts))
+
+    def delete_tree(self, *parts: str) -> None:
+        if self.names(*parts):
+            self._fs.delete_dir(self.path(*parts))
+            self._made.discard(self.path(*parts))

@@ -1,0 +1,165 @@
+"""Which actors there are, what contains what, who feeds whom, and which logs count.
+
+registry/<id>.json         an actor was registered        registry/<id>.committed   it ended well
+links/<a>.<b>              b receives what a puts out     logs/<id>/<log>.json      a committed log's manifest
+failures/<id>-<n>.json     an input that made it fail
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from whence.actors.files import Files
+
+
+@dataclass(frozen=True)
+class ActorSpec:
+    id: str
+    name: str
+    kind: str
+    parents: tuple[str, ...] = ()
+    path: str = ""  # names from the outermost container down; how a replayed actor is recognised
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    materialized: bool = False  # its input outlives the run, so a replay can start here
+    restart: str | None = None  # module:function, when it can be imported
+
+    def dumps(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def loads(cls, data: bytes) -> ActorSpec:
+        values = json.loads(data)
+        return cls(**{**values, "parents": tuple(values["parents"])})
+
+
+@dataclass(frozen=True)
+class Part:
+    """One Parquet part of a committed log; `task` is the instance that wrote it."""
+
+    file: str
+    kind: str
+    domains: tuple[str, ...]
+    rows: int
+    task: str
+
+
+class Registry:
+    """What the store says at one moment."""
+
+    def __init__(
+        self, files: Files, specs: Mapping[str, ActorSpec], committed: Iterable[str], links: Iterable[tuple[str, str]]
+    ) -> None:
+        self._files = files
+        self.specs = dict(specs)
+        self.committed = frozenset(committed)
+        self.links = frozenset(links)
+        self._contained: dict[str, list[str]] = {}
+        for spec in self.specs.values():
+            for parent in spec.parents:
+                self._contained.setdefault(parent, []).append(spec.id)
+        self._parts: dict[str, list[Part]] = {}
+        self._ends: dict[str, tuple[set[str], set[str]]] = {}
+
+    @classmethod
+    def load(cls, files: Files) -> Registry:
+        specs, committed = {}, []
+        for name in files.names("registry"):
+            stem, _, ending = name.rpartition(".")
+            if ending == "committed":
+                committed.append(stem)
+            elif ending == "json" and (data := files.read("registry", name)):
+                specs[stem] = ActorSpec.loads(data)
+        links = [(a, b) for a, _, b in (name.partition(".") for name in files.names("links")) if b]
+        return cls(files, specs, committed, links)
+
+    def within(self, container: str) -> list[ActorSpec]:
+        """Everything contained in it, however deep, without itself."""
+        found: dict[str, ActorSpec] = {}
+        waiting = list(self._contained.get(container, ()))
+        while waiting:
+            actor = waiting.pop()
+            if actor not in found:
+                found[actor] = self.specs[actor]
+                waiting += self._contained.get(actor, ())
+        return list(found.values())
+
+    def parts(self, actor: str) -> list[Part]:
+        """The parts that count: of the lowest attempt that committed, for each task; none before the actor commits."""
+        if actor not in self.committed:
+            return []
+        if actor not in self._parts:
+            self._parts[actor] = [part for parts in self._winners(actor).values() for part in parts]
+        return self._parts[actor]
+
+    def _winners(self, actor: str) -> dict[str, list[Part]]:
+        best: dict[str, int] = {}
+        manifests = []
+        for name in self._files.names("logs", actor):
+            if name.endswith(".json") and (data := self._files.read("logs", actor, name)):
+                manifest = json.loads(data)
+                manifests.append((name, manifest))
+                best[manifest["task"]] = min(manifest["attempt"], best.get(manifest["task"], manifest["attempt"]))
+        return {
+            name: [
+                Part(p["file"], p["kind"], tuple(p["domains"]), p["rows"], manifest["task"]) for p in manifest["parts"]
+            ]
+            for name, manifest in manifests
+            if manifest["attempt"] == best[manifest["task"]]
+        }
+
+    def winning_files(self, actor: str) -> set[str]:
+        winners = self._winners(actor)
+        return set(winners) | {part.file for parts in winners.values() for part in parts}
+
+    def has_log(self, actor: str) -> bool:
+        return bool(self.parts(actor))
+
+    def inside_links(self, container: str) -> tuple[set[str], set[str]]:
+        """Of the actors inside that have a log: those that take from outside, and those that give to the outside."""
+        if container in self._ends:
+            return self._ends[container]
+        inside = {spec.id for spec in self.within(container)}
+        logged = {a for a in inside if self.has_log(a)}
+        edges = {(a, b) for a, b in self._edges_among(inside) if a in logged and b in logged}
+        takes = logged - {b for _, b in edges}
+        gives = logged - {a for a, _ in edges}
+        self._ends[container] = takes, gives
+        return takes, gives
+
+    def _edges_among(self, inside: set[str]) -> set[tuple[str, str]]:
+        return {
+            (x, y) for a, b in self.links if a in inside and b in inside for x in self.givers(a) for y in self.takers(b)
+        }
+
+    def givers(self, actor: str) -> set[str]:
+        """Whose logs say what comes out of this actor: its own, and the last ones inside it."""
+        own = {actor} if self.has_log(actor) else set()
+        return own | (self.inside_links(actor)[1] if actor in self._contained else set())
+
+    def takers(self, actor: str) -> set[str]:
+        own = {actor} if self.has_log(actor) else set()
+        return own | (self.inside_links(actor)[0] if actor in self._contained else set())
+
+    def edges(self) -> set[tuple[str, str]]:
+        """Flow links between actors that have logs; a link between containers joins their ends."""
+        return {(x, y) for a, b in self.links for x in self.givers(a) for y in self.takers(b) if x != y}
+
+
+def sweep(files: Files, container: str | None = None) -> int:
+    """What did not commit, or lost to another attempt, is garbage once its container has committed (section 5.3).
+
+    Without a container: everything uncommitted, for a store that nobody is writing to. The number of files removed.
+    """
+    registry = Registry.load(files)
+    actors = registry.specs.values() if container is None else registry.within(container)
+    removed = 0
+    for actor in actors:
+        keep = registry.winning_files(actor.id) if actor.id in registry.committed else set()
+        for name in files.names("logs", actor.id):
+            if name not in keep:
+                files.delete("logs", actor.id, name)
+                removed += 1
+    return removed

@@ -1,0 +1,238 @@
+"""The door to actors: register, link, trace, replay. It needs no Spark; `w.register` and the like come here too."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from whence.actors.files import Files
+from whence.actors.read import ActorLog
+from whence.actors.records import Name, RecordSet, from_json
+from whence.actors.registry import ActorSpec, Registry, sweep
+from whence.actors.replay import REPLAY_VARIABLE, ReplayPlan
+from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
+from whence.actors.worker import Actor, Mode
+from whence.model import WhenceError
+
+Restart = Callable[[str, Mapping[str, Any]], Any]
+
+
+class UnknownActor(WhenceError):
+    def __init__(self, actor: object) -> None:
+        super().__init__(f"This store knows no actor {actor!r}. Actors are made by register(name, kind=...).")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An input that made an actor fail; `trace(failure)` leads to where it came from."""
+
+    actor: ActorSpec
+    input: Name
+    output: Name | None
+    error: str
+
+
+class ActorStore:
+    """Actors kept under one directory (or URL). It pickles: processes and tasks may register actors themselves."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = str(root) if "://" in str(root) else os.path.abspath(root)
+        self._files = Files(self._root)
+        self._restarts: dict[str, Restart] = {}
+        self._plan: ReplayPlan | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (self._root, self._replaying())
+
+    @property
+    def root(self) -> str:
+        return self._root
+
+    def register(
+        self,
+        name: str,
+        kind: str = "actor",
+        parents: Sequence[Actor | str] = (),
+        *,
+        conf: Mapping[str, Any] | None = None,
+        restart: Restart | None = None,
+        materialized: bool = False,
+    ) -> Actor:
+        """A new actor. `parents` contain it: they start it and cannot end before it.
+
+        `restart(name, conf)` runs it again; `materialized` says that what it reads outlives the run. Both together
+        make it a place where a replay can start.
+        """
+        ids = tuple(p if isinstance(p, str) else p.id for p in parents)
+        container = ""
+        if ids:
+            first = parents[0]
+            container = (self._spec(first).path if isinstance(first, str) else first.spec.path) + "/"
+        reference = None
+        if restart is not None and "<" not in restart.__qualname__ and restart.__module__ != "__main__":
+            reference = f"{restart.__module__}:{restart.__qualname__}"
+        spec = ActorSpec(
+            uuid.uuid4().hex, name, kind, ids, container + name, dict(conf or {}), materialized, reference
+        )  # fmt: skip
+        plan = self._replaying()
+        if plan is not None:
+            if not ids:
+                spec = replace(spec, path=plan.restarted.get(name, spec.path))
+            scratch = plan.scratch(self._root)
+            if plan.observe:
+                Files(scratch).write(spec.dumps(), "registry", f"{spec.id}.json")
+            return Actor(spec, scratch, Mode(plan.filter_for(spec.path), plan.observe))
+        self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
+        if restart is not None:
+            self._restarts[spec.id] = restart
+        return Actor(spec, self._root)
+
+    def _spec(self, actor: str) -> ActorSpec:
+        data = self._files.read("registry", f"{actor}.json")
+        if data is None:
+            raise UnknownActor(actor)
+        return ActorSpec.loads(data)
+
+    def flow_link(self, giver: Actor | str, taker: Actor | str) -> None:
+        """What `giver` puts out, `taker` takes in. Links between containers join what they contain."""
+        if self._replaying() is not None:
+            return
+        a, b = (x if isinstance(x, str) else x.id for x in (giver, taker))
+        self._files.write(b"", "links", f"{a}.{b}")
+
+    def registry(self) -> Registry:
+        return Registry.load(self._files)
+
+    def actors(self, kind: str | None = None) -> list[ActorSpec]:
+        """Committed actors."""
+        registry = self.registry()
+        return [s for s in registry.specs.values() if s.id in registry.committed and kind in (None, s.kind)]
+
+    def find(self, actor: Any) -> ActorSpec:
+        """An actor by handle, id, path or (when only one has it) name."""
+        if isinstance(actor, Actor | ActorSpec):
+            return self._spec(actor.id)
+        specs = list(self.registry().specs.values())
+        found = [s for s in specs if actor in (s.id, s.path)] or [s for s in specs if s.name == actor]
+        if not found:
+            raise UnknownActor(actor)
+        if len(found) > 1:
+            paths = sorted({s.path for s in found})
+            raise WhenceError(f"{len(found)} actors are called {actor!r}; say which by its path or id: {paths}.")
+        return found[0]
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def trace(self, records: Any, direction: str = "backward", root: Any = None) -> TracingDataflow:
+        """Follow output records of `root` backward, or input records of it forward, to the ends of the dataflow.
+
+        A Failure (or a list of them) is followed backward from the failing actor's input.
+        """
+        registry = self.registry()
+        failures = [records] if isinstance(records, Failure) else records
+        if isinstance(failures, list | tuple) and failures and all(isinstance(f, Failure) for f in failures):
+            wanted: dict[str, RecordSet] = {}
+            for failure in failures:
+                feeders = {g for a, b in registry.links if b == failure.actor.id for g in registry.givers(a)}
+                for feeder in feeders:
+                    wanted[feeder] = wanted.get(feeder, RecordSet()) | RecordSet.of([failure.input])
+            asked = RecordSet.of([f.input for f in failures])
+            return replace(walk(self._files, registry, asked, "backward", wanted), store=self)
+        if root is None:
+            raise ValueError("trace needs root=: the actor that put out (forward: took in) these records.")
+        return replace(trace(self._files, registry, records, direction, self.find(root).id), store=self)
+
+    def inputs_of(self, actor: Any) -> RecordSet:
+        """Every record that this actor, or what it contains, read from outside itself."""
+        registry = self.registry()
+        return self._all(registry, registry.takers(self.find(actor).id), "input")
+
+    def outputs_of(self, actor: Any) -> RecordSet:
+        registry = self.registry()
+        return self._all(registry, registry.givers(self.find(actor).id), "output")
+
+    def _all(self, registry: Registry, ids: set[str], side: str) -> RecordSet:
+        result = RecordSet()
+        for actor in ids:
+            result = result | ActorLog(self._files, registry, actor).all_records(side)
+        return result
+
+    def log(self, actor: Any) -> ActorLog:
+        spec = self.find(actor)
+        log = ActorLog(self._files, self.registry(), spec.id)
+        if not log.parts:
+            raise NotCommitted(spec)
+        return log
+
+    def failures(self, actor: Any = None) -> list[Failure]:
+        """The inputs that actors reported as failing, of one actor (and what it contains) or of all."""
+        registry = self.registry()
+        wanted = None
+        if actor is not None:
+            spec = self.find(actor)
+            wanted = {spec.id} | {s.id for s in registry.within(spec.id)}
+        found = []
+        for name in self._files.names("failures"):
+            note = json.loads(self._files.read("failures", name) or b"{}")
+            if wanted is None or note["actor"] in wanted:
+                output = None if note["output"] is None else from_json(note["output"])
+                found.append(Failure(registry.specs[note["actor"]], from_json(note["input"]), output, note["error"]))
+        return found
+
+    def sweep(self) -> int:
+        """Remove logs that never committed. Only for a store that nobody is writing to."""
+        return sweep(self._files)
+
+    # -- replay ----------------------------------------------------------------------------------------------------
+
+    def _replaying(self) -> ReplayPlan | None:
+        if self._plan is None and (name := os.environ.get(REPLAY_VARIABLE)):
+            data = self._files.read("replays", name, "plan")
+            return None if data is None else ReplayPlan.loads(data)
+        return self._plan
+
+    @contextmanager
+    def replaying(self, plan: ReplayPlan) -> Iterator[ReplayPlan]:
+        """Run the dataflow again inside this block: actors that register get the plan's filters, and capture is off."""
+        self._files.write(plan.dumps(), "replays", plan.id, "plan")
+        before, self._plan = self._plan, plan
+        variable = os.environ.get(REPLAY_VARIABLE)
+        os.environ[REPLAY_VARIABLE] = plan.id  # for processes that open the store themselves
+        try:
+            yield plan
+        finally:
+            self._plan = before
+            if variable is None:
+                del os.environ[REPLAY_VARIABLE]
+            else:
+                os.environ[REPLAY_VARIABLE] = variable
+            self._files.delete_tree("replays", plan.id)
+
+    def restart_of(self, spec: ActorSpec) -> Restart | None:
+        if spec.id in self._restarts:
+            return self._restarts[spec.id]
+        if spec.restart is None:
+            return None
+        from importlib import import_module
+
+        module, _, name = spec.restart.partition(":")
+        target: Any = import_module(module)
+        for part in name.split("."):
+            target = getattr(target, part)
+        return target  # type: ignore[no-any-return]
+
+    @property
+    def files(self) -> Files:
+        return self._files
+
+
+def _revive(root: str, plan: ReplayPlan | None) -> ActorStore:
+    store = ActorStore(root)
+    store._plan = plan
+    return store

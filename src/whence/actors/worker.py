@@ -1,0 +1,293 @@
+"""What runs where records are processed: the actor handle. It pickles, so that it reaches executors and processes.
+
+In a Spark task the handle writes one log for each task, which is committed when the task's Python part ends well; a
+failed or retried task adds nothing. Elsewhere the log belongs to the process and `commit()` ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import uuid
+import warnings
+import weakref
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from whence.actors.files import Files
+from whence.actors.log import Log
+from whence.actors.records import Location, Name, Record, identify, to_json
+from whence.actors.registry import ActorSpec, sweep
+
+_NO_TAG = (None,)
+
+# A task may hold several copies of one handle (one for each function that uses it); they share a log.
+_task_logs: dict[tuple[str, int, int, int], Log] = {}
+_opening = threading.Lock()
+_handles: weakref.WeakSet[Actor] = weakref.WeakSet()
+
+
+def _forget_logs_of_the_forking_process() -> None:
+    global _opening
+    _opening = threading.Lock()
+    for handle in _handles:
+        handle._log = None
+    _task_logs.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_logs_of_the_forking_process)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """What a replayed actor may see. None: everything."""
+
+    keep_inputs: frozenset[Name] | None = None
+    keep_outputs: frozenset[Name] | None = None
+    drop_inputs: frozenset[Name] = frozenset()
+    locations_moved: bool = False  # its input files are written anew, so that byte ranges say nothing
+
+    def drops_input(self, record: Record) -> bool:
+        name = identify(record)
+        if name in self.drop_inputs:
+            return True
+        if self.keep_inputs is None or (self.locations_moved and isinstance(name, Location)):
+            return False
+        return name not in self.keep_inputs
+
+    def drops_output(self, record: Record) -> bool:
+        name = identify(record)
+        return self.keep_outputs is not None and not isinstance(name, Location) and name not in self.keep_outputs
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a handle behaves: capture (the default), or replay with a filter; observe=True writes down what passed."""
+
+    filter: Filter | None = None
+    observe: bool = False
+
+
+class _Committed:
+    """An accumulator of the names of logs that tasks committed."""
+
+    def zero(self, value: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, value: list[Any], more: list[Any]) -> list[Any]:
+        value += more
+        return value
+
+
+def _spark_task() -> tuple[int, int, int] | None:
+    module = sys.modules.get("pyspark.taskcontext")
+    context = module.TaskContext.get() if module else None
+    return None if context is None else (context.stageId(), context.partitionId(), context.taskAttemptId())
+
+
+def _as_tags(tag: Any) -> Collection[Hashable]:
+    if tag is None:
+        return _NO_TAG
+    return tag if isinstance(tag, set | frozenset) else (tag,)
+
+
+class Actor:
+    """Something that turns input records into output records, and says so."""
+
+    def __init__(
+        self, spec: ActorSpec, root: str, mode: Mode = Mode(), task: tuple[str, int] | None = None  # noqa: B008
+    ) -> None:  # fmt: skip
+        self.spec = spec
+        self._root = root
+        self._mode = mode
+        self._task = task
+        self._log: Log | None = None
+        self._accumulator: Any = None
+        self._accumulator_context: Any = None
+        _handles.add(self)
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def kind(self) -> str:
+        return self.spec.kind
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.spec.path}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _revive, (self.spec, self._root, self._mode, self._task, self._to_ship())
+
+    def _to_ship(self) -> Any:
+        module = sys.modules.get("pyspark.core.context")
+        context = module.SparkContext._active_spark_context if module and _spark_task() is None else None
+        if context is not None and context is not self._accumulator_context:
+            self._accumulator, self._accumulator_context = context.accumulator([], _Committed()), context
+        return self._accumulator
+
+    def _open(self) -> Log:
+        with _opening:
+            return self._log or self._open_log()
+
+    def _open_log(self) -> Log:
+        if self._task is not None:
+            self._log = Log(self._root, self.id, *self._task)
+            return self._log
+        task = _spark_task()
+        if task is None:
+            self._log = Log(self._root, self.id, uuid.uuid4().hex, 0)
+            return self._log
+        key = (self.id, *task)
+        log = _task_logs.get(key)
+        if log is None:
+            for old in [k for k in _task_logs if k[1:] != task]:  # a worker process runs one task at a time
+                del _task_logs[old]
+            log = _task_logs[key] = Log(self._root, self.id, f"stage {task[0]} partition {task[1]}", task[2])
+            if self._accumulator is not None:
+                self._accumulator.add([log])
+        self._log = log
+        return log
+
+    # -- capture ---------------------------------------------------------------------------------------------------
+
+    def capture(self, i: Record, o: Record) -> bool:
+        """Output o came from input i. True: this is a replay and the output is to be dropped."""
+        filter = self._mode.filter
+        if filter is not None:
+            if filter.drops_input(i) or filter.drops_output(o):
+                return True
+            if not self._mode.observe:
+                return False
+        (self._log or self._open()).pair(i, o)
+        return False
+
+    def capture_many(self, inputs: Any, outputs: Any, counts: Any = None) -> Any:
+        """Aligned inputs and outputs (sequences, numpy or Arrow arrays); with counts, input n has counts[n] outputs.
+
+        Gives an array of booleans, as `capture` gives one.
+        """
+        import numpy as np
+
+        if counts is not None:
+            inputs = np.repeat(np.asarray(inputs, dtype=_dtype(inputs)), np.asarray(counts))
+        total = len(inputs)
+        if total != len(outputs):
+            raise ValueError(f"capture_many got {total} inputs for {len(outputs)} outputs; they go in pairs.")
+        filter = self._mode.filter
+        dropped = np.zeros(total, bool)
+        if filter is not None:
+            dropped[:] = [
+                filter.drops_input(i) or filter.drops_output(o)
+                for i, o in zip(_listed(inputs), _listed(outputs), strict=True)
+            ]
+            if not self._mode.observe:
+                return dropped
+            inputs = [i for i, gone in zip(_listed(inputs), dropped, strict=True) if not gone]
+            outputs = [o for o, gone in zip(_listed(outputs), dropped, strict=True) if not gone]
+        if len(inputs):
+            (self._log or self._open()).pairs(inputs, outputs)
+        return dropped
+
+    def add_input(self, i: Record, tag: Any = None) -> bool:
+        """Input i has arrived. True: this is a replay and the input is to be dropped. A set is several tags."""
+        filter = self._mode.filter
+        if filter is not None:
+            if filter.drops_input(i):
+                return True
+            if not self._mode.observe:
+                return False
+        (self._log or self._open()).input(i, _as_tags(tag))
+        return False
+
+    def add_output(self, o: Record, tag: Any = None) -> bool:
+        """Output o leaves; it came from the inputs that arrived under this tag since the last reset."""
+        filter = self._mode.filter
+        if filter is not None:
+            if filter.drops_output(o):
+                return True
+            if not self._mode.observe:
+                return False
+        (self._log or self._open()).output(o, _as_tags(tag))
+        return False
+
+    def reset(self, tag: Any = None) -> None:
+        """What leaves from now on under this tag owes nothing to what has arrived so far."""
+        if self._log is not None:
+            self._log.reset(_as_tags(tag))
+
+    def fail(self, i: Record, o: Record | None = None, error: BaseException | str = "") -> None:
+        """Input i made the actor fail. Seen at once, without a commit: a failing actor seldom reaches one."""
+        if self._mode.filter is not None:
+            return
+        note = {
+            "actor": self.id,
+            "input": to_json(identify(i)),
+            "output": None if o is None else to_json(identify(o)),
+            "error": error if isinstance(error, str) else f"{type(error).__name__}: {error}",
+        }
+        Files(self._root).write(json.dumps(note).encode(), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def task(self, key: str | int, attempt: int = 0) -> Actor:
+        """One instance of this actor, outside Spark: `with actor.task(3, attempt=0) as task: task.capture(...)`.
+
+        It commits when the block ends well. Of several attempts at the same task the lowest committed one counts.
+        """
+        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt))
+
+    def __enter__(self) -> Actor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+        elif self._log is not None:
+            self._log.abandon()
+
+    def commit(self) -> None:
+        """This actor (or task) has ended well: from now on questions see it."""
+        if self._log is not None:
+            self._log.commit()
+        if self._task is not None or _spark_task() is not None:
+            return
+        if self._mode.filter is not None and not self._mode.observe:
+            return
+        if self._accumulator_context is not None:
+            lost = [n for n in self._accumulator.value if n.startswith("lost ")]
+            if lost:
+                warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
+        files = Files(self._root)
+        files.write(b"", "registry", f"{self.id}.committed")
+        sweep(files, self.id)
+
+
+def _revive(spec: ActorSpec, root: str, mode: Mode, task: tuple[str, int] | None, accumulator: Any) -> Actor:
+    actor = Actor(spec, root, mode, task)
+    actor._accumulator = accumulator
+    return actor
+
+
+def _dtype(values: Any) -> Any:
+    return getattr(values, "dtype", None) if type(values).__module__ == "numpy" else _plain_dtype(values)
+
+
+def _plain_dtype(values: Any) -> Any:
+    return "int64" if set(map(type, values)) <= {int} else object
+
+
+def _listed(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values

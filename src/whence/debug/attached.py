@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from whence.actors import ActorStore
+from whence.debug.trace import Trace
+
+
+class Attached(Protocol):
+    """What debugging needs of a Session, which stands above this room."""
+
+    @property
+    def spark(self) -> SparkSession: ...
+
+    @property
+    def actors(self) -> ActorStore: ...
+
+    def backward(self, df: DataFrame) -> Trace: ...

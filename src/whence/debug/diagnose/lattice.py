@@ -1,0 +1,107 @@
+"""Exact search over conjunctions: the most plausible terms that hold one failing run and no succeeding one.
+
+A term must shut out every succeeding run. Take one that is still let in: some condition of the term has to shut it
+out, so branch over those (a hitting-set tree). The cost of a term (the negative log of its plausibility) only grows
+with conditions, so a branch dearer than what is already found is cut. Unlike a decision tree it never commits to a
+first split.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from whence.debug.diagnose.shapes import Shapes
+from whence.debug.diagnose.space import Codes
+
+
+@dataclass(frozen=True)
+class Term:
+    cost: float
+    shape: tuple[int, ...]  # one shape per parameter, 0 where the parameter does not matter
+
+    def holds(self, codes: Sequence[int], shapes: Sequence[Shapes]) -> bool:
+        return all(not s or shapes[p].members[s, codes[p]] for p, s in enumerate(self.shape))
+
+
+def _choices(shapes: Shapes, value: int, passed: Sequence[int]) -> list[tuple[float, int, int]]:
+    """(cost, shut out runs as bits, shape) of shapes that hold the value; of equal effect only the cheapest."""
+    column = np.array(passed, dtype=np.int64)
+    best: dict[int, tuple[float, int, int]] = {}
+    cost = shapes.log_prior[0] - shapes.log_prior
+    for s in np.flatnonzero(shapes.members[:, value]):
+        if s == 0:
+            continue
+        out = ~shapes.members[s, column]
+        if not out.any():
+            continue
+        bits = int.from_bytes(np.packbits(out, bitorder="little").tobytes(), "little")
+        if bits not in best or cost[s] < best[bits][0]:
+            best[bits] = (float(cost[s]), bits, int(s))
+    return sorted(best.values())
+
+
+def terms_for(
+    shapes: Sequence[Shapes], failing: Codes, passed: Sequence[Codes], *, keep: int = 30, steps: int = 20_000
+) -> list[Term]:
+    """The `keep` cheapest terms, cheapest first. Exact unless more than `steps` branches had to be looked at."""
+    n = len(shapes)
+    choices = [_choices(shapes[p], failing[p], [g[p] for g in passed]) for p in range(n)]
+    everyone = (1 << len(passed)) - 1
+    order = itertools.count()
+    queue: list[tuple[float, int, int, tuple[int, ...]]] = [(0.0, next(order), everyone, (0,) * n)]
+    found: list[Term] = []
+    seen: set[tuple[int, ...]] = set()
+    while queue and len(found) < keep and steps > 0:
+        cost, _, left, shape = heapq.heappop(queue)
+        steps -= 1
+        if not left:
+            if shape not in seen:
+                seen.add(shape)
+                found.append(Term(cost, shape))
+            continue
+        lowest = left & -left
+        for p in range(n):
+            if shape[p]:
+                continue
+            for price, bits, s in choices[p]:
+                if bits & lowest:
+                    grown = (*shape[:p], s, *shape[p + 1 :])
+                    heapq.heappush(queue, (cost + price, next(order), left & ~bits, grown))
+    return found
+
+
+def cover(terms: Sequence[Term], failing: Sequence[Codes], shapes: Sequence[Shapes], extra: float) -> list[Term]:
+    """A cheap set of terms that together hold every failing run: greedy by cost per run, then without the redundant."""
+    holds = [{i for i, f in enumerate(failing) if t.holds(f, shapes)} for t in terms]
+    left, chosen = set(range(len(failing))), list[int]()
+    while left:
+        worth = [(t.cost + extra) / len(h & left) if h & left else np.inf for t, h in zip(terms, holds, strict=True)]
+        if not worth or min(worth) == np.inf:
+            break
+        best = int(np.argmin(worth))
+        chosen.append(best)
+        left -= holds[best]
+    for c in sorted(chosen, key=lambda c: -terms[c].cost):
+        rest = set().union(*(holds[o] for o in chosen if o != c))
+        if holds[c] <= rest:
+            chosen.remove(c)
+    return [terms[c] for c in chosen]
+
+
+def explain(shapes: Sequence[Shapes], failing: Sequence[Codes], passed: Sequence[Codes], extra: float) -> list[Term]:
+    """The most plausible disjunction of conjunctions that agrees with all of the runs."""
+    pool: dict[tuple[int, ...], Term] = {}
+    left = list(dict.fromkeys(failing))
+    while left:
+        for term in terms_for(shapes, left[0], passed):
+            pool[term.shape] = term
+        covered = {f for f in left if any(t.holds(f, shapes) for t in list(pool.values()))}
+        if not covered:
+            break
+        left = [f for f in left if f not in covered]
+    return cover(list(pool.values()), list(dict.fromkeys(failing)), shapes, extra)

@@ -1,0 +1,100 @@
+"""The search for the causes of one kind of failure, on codes: runs go in, plans and causes come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from whence.debug.diagnose.beliefs import Beliefs
+from whence.debug.diagnose.causes import Box
+from whence.debug.diagnose.planner import Plan, Planner
+from whence.debug.diagnose.space import Codes, Space
+from whence.debug.diagnose.unseen import Unseen
+
+_REPORT = 0.4  # report a cause that this share of the hypotheses holds
+_CONFIRM = 0.99
+
+
+@dataclass(frozen=True)
+class Found:
+    box: Box
+    share: float
+    certainty: float  # that every condition is exactly right, the other causes being right
+    confirmed: bool
+
+
+class Search:
+    def __init__(
+        self,
+        space: Space,
+        rng: np.random.Generator,
+        *,
+        noise: float = 0.0,
+        valid: Callable[[Codes], bool] | None = None,
+        cost: Callable[[Codes], float] | None = None,
+        chains: int = 48,
+    ) -> None:
+        self.space = space
+        self.beliefs = Beliefs(space, rng, noise=noise, chains=chains)
+        self.unseen = Unseen(self.beliefs.shapes, rng)
+        self.planner = Planner(self.beliefs, self.unseen, rng, valid=valid, cost=cost, repeats=noise > 0)
+        self._untouched = 0
+
+    def tell(self, codes: Codes, failed: bool) -> None:
+        beliefs = self.beliefs
+        beliefs.add(codes, failed)
+        self.planner.done.add(codes)
+        if not failed:
+            self.unseen.refute(np.array(codes))
+        self._untouched += 1
+
+    def skip(self, codes: Codes) -> None:
+        """This configuration was run, but its outcome says nothing here."""
+        self.planner.done.add(codes)
+
+    def think(self) -> None:
+        """Bring the hypotheses up to date with the runs told since the last time."""
+        if not self._untouched:
+            return
+        self._untouched = 0
+        beliefs = self.beliefs
+        if not beliefs.failed[: beliefs.runs].any():
+            return
+        last = beliefs.runs - 1
+        surprised = ((beliefs.cover[:, last] > 0) != beliefs.failed[last]).mean()
+        if surprised > 0.05:
+            beliefs.sweep()
+            beliefs.sweep()
+            beliefs.refresh()
+        else:
+            beliefs.sweep(0.3)
+            if beliefs.runs % 4 == 0:
+                beliefs.refresh()
+
+    def plan(self, pending: Iterable[Codes] = (), *, explore: bool = True) -> Plan | None:
+        self.think()
+        return self.planner.choose(pending, explore=explore)
+
+    def found(self, rounds: int = 12, *, everything: bool = False, exact: bool = True) -> list[Found]:
+        """The causes of the best hypothesis that enough others share (or all of them), after some more thought; with
+        `exact` also that of the lattice search, which may take a second."""
+        beliefs = self.beliefs
+        if not beliefs.failed[: beliefs.runs].any():
+            return []
+        if exact:
+            beliefs.propose()
+        for _ in range(rounds):
+            beliefs.sweep()
+            beliefs.refresh()
+        shares = beliefs.shares()
+        b = beliefs.best()
+        causes = []
+        for k in np.flatnonzero(beliefs.on[b]):
+            box = beliefs.box(b, int(k))
+            certainty = beliefs.certainty(b, int(k), self.planner.visible(b, int(k)))
+            share = shares.get(box, 0.0)
+            if everything or share >= _REPORT:
+                causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.75))
+        return causes

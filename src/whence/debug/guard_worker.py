@@ -1,0 +1,304 @@
+"""What runs on executors to find the record that makes user code fail. Plain values in, pickled findings out."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark import cloudpickle as _cloudpickle
+
+Found = dict[str, Any]
+cloudpickle: Any = _cloudpickle  # untyped
+
+
+class LastStarted:
+    """Where a task writes each record down before it touches it, so that it is known should the process die."""
+
+    def __init__(self, directory: str | None) -> None:
+        self._file = None
+        if directory is not None:
+            context = TaskContext.get()
+            self._path = os.path.join(directory, f"{context.partitionId() if context else 0}.last")
+            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY)
+
+    def start(self, **found: Any) -> None:
+        if self._file is not None:
+            data = cloudpickle.dumps(found)
+            # no fsync: what the kernel has outlives the process
+            os.pwrite(self._file, len(data).to_bytes(8, "little") + data, 0)
+
+    def survived(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            os.remove(self._path)
+            self._file = None
+
+
+def read_last(data: bytes) -> Found:
+    return loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+
+
+def _tell_calls(function: Any, tell: Callable[[Any, tuple[Any, ...]], None]) -> None:
+    """Make PySpark's wrapper around user functions tell of every call. The functions were pickled by value, so their
+    globals are theirs alone."""
+
+    def telling(user: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            tell(user, args)
+            return user(*args, **kwargs)
+
+        return wrapper
+
+    seen: set[int] = set()
+    waiting = [function]
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen or not callable(found):
+            continue
+        seen.add(id(found))
+        if "fail_on_stopiteration" in getattr(found, "__globals__", {}):
+            found.__globals__["fail_on_stopiteration"] = telling
+        for cell in getattr(found, "__closure__", None) or ():
+            try:
+                waiting.append(cell.cell_contents)
+            except ValueError:
+                continue
+
+
+def user_call(error: BaseException) -> tuple[Any, tuple[Any, ...]] | None:
+    """The innermost user function that PySpark called with a record, and its arguments, from the traceback."""
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        values = frame.f_locals
+        if frame.f_code.co_name == "wrapper" and "args" in values and "f" in values:
+            found = values["f"], tuple(values["args"])
+    return found
+
+
+def told(error: BaseException) -> Found:
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    try:
+        cloudpickle.dumps(error)
+        kept: BaseException | None = error.with_traceback(None)
+    except Exception:
+        kept = None
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(lines), "exception": kept}
+
+
+def _skipped(split: int, wanted: int | None) -> bool:
+    return wanted is not None and split != wanted
+
+
+def row_locator(
+    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: str | None
+) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
+    """For functions of one row: calls it on each until it fails."""
+
+    def locate(split: int, rows: Iterable[Any]) -> Iterator[bytes]:
+        if _skipped(split, wanted):
+            return
+        if crashes is None and not any(names):
+            yield from _until_it_fails(function, split, rows)
+            return
+        last = LastStarted(crashes)
+        for index, row in enumerate(rows):
+            args = [v for v, n in zip(row, names, strict=True) if n is None]
+            kwargs = {n: v for v, n in zip(row, names, strict=True) if n is not None}
+            last.start(split=split, index=index, args=args, kwargs=kwargs)
+            try:
+                function(*args, **kwargs)
+            except Exception as error:
+                yield cloudpickle.dumps({"split": split, "index": index, "args": args, "kwargs": kwargs, **told(error)})
+                return
+        last.survived()
+
+    return locate
+
+
+def _until_it_fails(function: Callable[..., Any], split: int, rows: Iterable[Any]) -> Iterator[bytes]:
+    """The way of most searches, over millions of rows: nothing in the loop but the call."""
+    index, row = -1, ()
+    try:
+        for index, row in enumerate(rows):  # noqa: B007
+            function(*row)
+    except Exception as error:
+        yield cloudpickle.dumps({"split": split, "index": index, "args": list(row), "kwargs": {}, **told(error)})
+
+
+def pipeline_locator(
+    function: Callable[[int, Iterator[Any]], Iterable[Any]], wanted: int | None, crashes: str | None
+) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
+    """For the functions of an RDD's stage: runs them over records that are counted as they are taken."""
+
+    def locate(split: int, records: Iterable[Any]) -> Iterator[bytes]:
+        if _skipped(split, wanted):
+            return
+        last = LastStarted(crashes)
+        taken: list[Any] = [-1, None]
+
+        def counted() -> Iterator[Any]:
+            for index, record in enumerate(records):
+                taken[:] = index, record
+                last.start(split=split, index=index, record=record)
+                yield record
+
+        def tell(user: Any, args: tuple[Any, ...]) -> None:
+            calls[0] += 1
+            index = taken[0] if taken[0] >= 0 else calls[0]
+            last.start(split=split, index=index, record=taken[1], function=user, args=list(args))
+
+        calls = [-1]
+        if crashes is not None:
+            _tell_calls(function, tell)
+        try:
+            for _ in function(split, counted()):
+                pass
+        except Exception as error:
+            call = user_call(error)  # before the traceback is dropped
+            found: Found = {"split": split, "index": taken[0], "record": taken[1], **told(error)}
+            if call is not None:
+                found["function"], found["args"] = call[0], list(call[1])
+            yield cloudpickle.dumps(found)
+            return
+        last.survived()
+
+    return locate
+
+
+def smallest(fails: Callable[[Any], BaseException | None], batch: Any, cut: Callable[[Any, int, int], Any]) -> Any:
+    """A part of the batch that fails and none of whose halves does: one record, unless records fail only together."""
+    while len(batch) > 1:
+        middle = len(batch) // 2
+        for part in (cut(batch, 0, middle), cut(batch, middle, len(batch))):
+            if fails(part) is not None:
+                batch = part
+                break
+        else:
+            return _thinned(fails, batch, cut)
+    return batch
+
+
+def _thinned(fails: Callable[[Any], BaseException | None], batch: Any, cut: Callable[[Any, int, int], Any]) -> Any:
+    """Records that fail only together: leave out what can be left out, from the end."""
+    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+    position = len(batch)
+    while position > 0 and len(batch) > 1:
+        position -= 1
+        if position >= len(batch):
+            continue
+        rest = pd.concat([cut(batch, 0, position), cut(batch, position + 1, len(batch))])
+        if fails(rest) is not None:
+            batch = rest
+    return batch
+
+
+def _rows(batch: Any, start: int, stop: int) -> Any:
+    return batch.iloc[start:stop]
+
+
+SERIES, SERIES_ITERATOR, FRAMES, GROUP, KEYED_GROUP = "series", "series iterator", "frames", "group", "keyed group"
+
+
+def _attempt(function: Callable[..., Any], how: str, key: Any) -> Callable[[Any], BaseException | None]:
+    """Runs the user's function on a part of a batch as PySpark would; the error it raises, or None."""
+
+    def attempt(part: Any) -> BaseException | None:
+        part = part.reset_index(drop=True)
+        try:
+            call_batch(function, how, part, key)
+        except Exception as error:
+            return error
+        return None
+
+    return attempt
+
+
+def call_batch(function: Callable[..., Any], how: str, part: Any, key: Any = None) -> Any:
+    series = [part[c] for c in part.columns]
+    if how == SERIES:
+        return function(*series)
+    if how == SERIES_ITERATOR:
+        return list(function(iter([series[0] if len(series) == 1 else tuple(series)])))
+    if how == FRAMES:
+        return list(function(iter([part])))
+    return function(key, part) if how == KEYED_GROUP else function(part)
+
+
+def batch_locator(
+    function: Callable[..., Any], how: str, wanted: int | None, crashes: str | None
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """For functions of batches, as an argument of mapInPandas: gives rows (found binary)."""
+
+    def locate(batches: Iterable[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        split = context.partitionId() if context else 0
+        if _skipped(split, wanted):
+            return
+        last = LastStarted(crashes)
+        attempt = _attempt(function, how, None)
+        start = 0
+        for batch in batches:
+            if crashes is not None:
+                for n in range(len(batch)):
+                    last.start(split=split, index=start + n, batch=_rows(batch, n, n + 1))
+                    attempt(_rows(batch, n, n + 1))
+            elif attempt(batch) is not None:
+                yield _finding(attempt, batch, split, start)
+                return
+            start += len(batch)
+        last.survived()
+
+    return locate
+
+
+def group_locator(
+    function: Callable[..., Any], how: str, columns: Sequence[str], crashes: str | None
+) -> Callable[[Any, Any], Any]:
+    """For functions of groups, as an argument of applyInPandas; `columns` are those that the function is given."""
+
+    def locate(key: Any, group: Any) -> Any:
+        import pandas as pd
+
+        context = TaskContext.get()
+        split = context.partitionId() if context else 0
+        last = LastStarted(crashes)
+        group = group.iloc[:, : len(columns)].set_axis(list(columns), axis=1)
+        last.start(split=split, index=0, batch=group, key=key)
+        attempt = _attempt(function, how, key)
+        if attempt(group) is not None:
+            return next(_found_frames(attempt, group, split, key))
+        last.survived()
+        return pd.DataFrame({"found": pd.Series([], dtype=object)})
+
+    return locate
+
+
+def _finding(
+    attempt: Callable[[Any], BaseException | None], batch: Any, split: int, start: int, key: Any = None
+) -> Any:
+    return next(_found_frames(attempt, batch, split, key, start))
+
+
+def _found_frames(
+    attempt: Callable[[Any], BaseException | None], batch: Any, split: int, key: Any, start: int = 0
+) -> Iterator[Any]:
+    import pandas as pd
+
+    batch = batch.reset_index(drop=True)
+    part = smallest(attempt, batch, _rows)
+    index = start + int(part.index[0])
+    part = part.reset_index(drop=True)
+    error = attempt(part)
+    assert error is not None
+    found = cloudpickle.dumps({"split": split, "index": index, "batch": part, "key": key, **told(error)})
+    yield pd.DataFrame({"found": [found]})
+
+
+def loads(data: bytes) -> Found:
+    found: Found = pickle.loads(data)
+    return found

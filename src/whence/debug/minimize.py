@@ -1,0 +1,202 @@
+"""The smallest set of source rows on which a query still fails: delta debugging, over the witnesses only.
+
+Plain delta debugging halves the whole input. The lineage of one failing output row holds all that can matter, and is
+mostly a tiny part of it (as BigSift showed for Titian); it is taken once, and each test runs the query over a few of
+those rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from whence.debug.attached import Attached
+from whence.debug.trace import Trace
+from whence.model import WhenceError
+from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
+from whence.sql.catalyst import Plan
+
+_POSITION = "whence_position"
+_PIECE = "whence_piece"
+Fails = Callable[[list[Row]], bool]
+
+
+class DoesNotFail(WhenceError):
+    pass
+
+
+@dataclass(frozen=True)
+class Minimal:
+    """`sources`: rows of each source, all of which are needed for the failure."""
+
+    sources: Mapping[str, list[Row]]
+    rows: list[Row]  # what the query gives on them
+    witnesses: int  # how many rows the failing output came from
+    tests: int  # how often the query was run to find them
+
+    @property
+    def size(self) -> int:
+        return sum(len(rows) for rows in self.sources.values())
+
+
+def minimize(session: Attached, df: DataFrame, fails: Fails) -> Minimal:
+    """`fails(rows)` says whether these result rows show the fault."""
+    rows = df.collect()
+    if not fails(rows):
+        raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
+    alone = next((row for row in rows if fails([row])), None)
+    asked = df if alone is None else only_row(df, alone)
+    return _Minimizing(session, asked, fails).run()
+
+
+def only_row(df: DataFrame, row: Row) -> DataFrame:
+    chosen = F.lit(True)
+    for name, value in zip(df.columns, row, strict=True):
+        if not isinstance(value, list | dict | Row):
+            chosen = chosen & F.col(f"`{name}`").eqNullSafe(F.lit(value))
+    return df.where(chosen)
+
+
+Range = tuple[int, int]  # half open, among the witnesses of all readings put one after the other
+PARTS = 8  # pieces tried at a time: one job for all of them
+AT_ONCE = 16
+
+
+class _Minimizing:
+    def __init__(self, session: Attached, asked: DataFrame, fails: Fails) -> None:
+        self._fails = fails
+        self._trace: Trace = session.backward(asked)
+        self._lineage: SqlLineage = self._trace._lineage
+        self._c = self._lineage.c
+        self._names = asked.columns
+        # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
+        self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
+        self.tests = 0
+
+    def run(self) -> Minimal:
+        total = self._materialise()
+        if not self._failing([[(0, total)]])[0]:
+            raise DoesNotFail(
+                "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how many "
+                "there are."
+            )
+        least = _ddmin([(0, total)], self._failing)
+        return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests)
+
+    def _materialise(self) -> int:
+        c = self._c
+        total = 0
+        for place in self._lineage.readings:
+            leaf = evaluation.leaf_rows(c, place, self._trace._ids_of([place]), "leftsemi")
+            kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
+            # Spark numbers the rows of a partition in sequence, so that counts tell all positions
+            part = F.shiftright(F.col(_POSITION), 33).alias("part")
+            runs = []
+            for row in kept.groupBy(part).agg(F.min(_POSITION), F.count("*")).orderBy("part").collect():
+                runs.append((total, row[1], row[2]))
+                total += row[2]
+            self._kept[place.number] = (place, kept, c.output(leaf), runs)
+        return total
+
+    def _failing(self, candidates: Sequence[Sequence[Range]]) -> list[bool]:
+        """Whether the query fails on each of these: they are tested together, in one job."""
+        found: list[bool] = []
+        for start in range(0, len(candidates), AT_ONCE):
+            some = candidates[start : start + AT_ONCE]
+            frame = None
+            for number, ranges in enumerate(some):
+                one = self._query(ranges).withColumn(_PIECE, F.lit(number))
+                frame = one if frame is None else frame.union(one)
+            assert frame is not None
+            rows: dict[int, list[Row]] = {}
+            shape = Row(*self._names)
+            for row in frame.collect():
+                rows.setdefault(row[-1], []).append(shape(*row[:-1]))
+            found += [bool(self._fails(rows.get(number, []))) for number in range(len(some))]
+        self.tests += len(candidates)
+        return found
+
+    def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
+        c = self._c
+        _, kept, output, runs = self._kept[number]
+        chosen = F.lit(False)
+        for low, high in ranges:
+            for first, position, count in runs:
+                start, stop = max(low, first), min(high, first + count)
+                if start < stop:
+                    chosen = chosen | F.col(_POSITION).between(position + start - first, position + stop - 1 - first)
+        return c.project(output, c.plan_of(kept.where(chosen)))
+
+    def _query(self, ranges: Sequence[Range]) -> DataFrame:
+        leaves = {place.leaf: number for number, (place, _, _, _) in self._kept.items()}
+
+        def replace(node: Node) -> Plan | None:
+            return self._leaf(leaves[node], ranges) if node in leaves else None
+
+        return self._c.frame(rebuild(self._c, self._lineage.tree, replace))
+
+    def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
+        found: dict[str, list[Row]] = {}
+        for name, places in self._trace._names.items():
+            rows: list[Row] = []
+            for place in places:
+                rows += self._c.frame(self._leaf(place.number, ranges)).collect()
+            found[name] = list(dict.fromkeys(rows)) if len(places) > 1 else rows
+        return found
+
+
+def _size(ranges: Sequence[Range]) -> int:
+    return sum(high - low for low, high in ranges)
+
+
+def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
+    """As many pieces of about the same size, in order."""
+    total = _size(ranges)
+    bounds = [total * n // parts for n in range(parts + 1)]
+    pieces: list[list[Range]] = []
+    for start, stop in itertools.pairwise(bounds):
+        piece, before = [], 0
+        for low, high in ranges:
+            first, last = max(start - before, 0), min(stop - before, high - low)
+            if first < last:
+                piece.append((low + first, low + last))
+            before += high - low
+        if piece:
+            pieces.append(piece)
+    return pieces
+
+
+def _ddmin(ranges: list[Range], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[Range]:
+    """Zeller and Hildebrandt's ddmin, several tests at a time: nothing in the answer can be left out by itself."""
+    parts = PARTS
+    while _size(ranges) >= 2:
+        parts = min(parts, _size(ranges))
+        pieces = _cut(ranges, parts)
+        smaller = next((p for p, fails in zip(pieces, failing(pieces), strict=True) if fails), None)
+        if smaller is not None:
+            ranges, parts = smaller, PARTS
+            continue
+        spare = _spare(pieces, failing) if parts > 2 else []
+        if spare:
+            ranges, parts = [r for piece in pieces if piece not in spare for r in piece], PARTS
+        elif parts >= _size(ranges):
+            break
+        else:
+            parts *= 2
+    return ranges
+
+
+def _spare(pieces: list[list[Range]], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[list[Range]]:
+    """Pieces without which it still fails: all that can go at once, or one of them."""
+    verdicts = failing([[r for other in pieces if other is not piece for r in other] for piece in pieces])
+    spare = [piece for piece, fails in zip(pieces, verdicts, strict=True) if fails]
+    if len(spare) > 1:
+        rest = [r for piece in pieces if piece not in spare for r in piece]
+        if not rest or not failing([rest])[0]:
+            return spare[:1]
+    return spare

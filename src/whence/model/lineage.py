@@ -1,0 +1,124 @@
+"""Lineage between datasets and columns: what one run was seen to do, and the edges that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from whence.model.catalog import Dataset, Run
+
+DIRECT = "DIRECT"
+INDIRECT = "INDIRECT"
+EVERY_COLUMN = "*"
+"""The target column of an indirect link that reaches each column of its target (a filter, a join, ...)."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A dataset as one run saw it. `aliases` are other (namespace, name) pairs of the same data."""
+
+    namespace: str
+    name: str
+    kind: str
+    columns: tuple[tuple[str, str], ...] = ()
+    aliases: tuple[tuple[str, str], ...] = ()
+    version: str | None = None
+    """The version as the dataset's own format counts (Delta, Iceberg)."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a run did to a dataset. The numbers are places in `Observation.datasets`.
+
+    how: append (also merge, update, delete: earlier rows stay), overwrite (earlier inputs no longer count), create,
+    alter, define (a view says what it is made of), truncate, drop, rename (then `to` is the new name).
+    """
+
+    dataset: int
+    how: str
+    to: int | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    source: int
+    target: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class ColumnLink:
+    source: int
+    source_column: str
+    target: int
+    target_column: str
+    kind: str
+    subtype: str
+    masking: bool = False
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything that one run was seen to do: the unit that the watcher hands to the store."""
+
+    run: Run
+    datasets: tuple[Seen, ...] = ()
+    changes: tuple[Change, ...] = ()
+    links: tuple[Link, ...] = ()
+    columns: tuple[ColumnLink, ...] = ()
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`run` read `source` and with it made `target`. `kind` is what the run did: write, view, train, ..."""
+
+    source: Dataset
+    target: Dataset
+    run: str
+    kind: str
+    source_version: int = field(default=0, compare=False)
+    target_version: int = field(default=0, compare=False)
+    at: datetime | None = field(default=None, compare=False)
+    depth: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class ColumnEdge:
+    """`source_column` went into `target_column` (DIRECT) or decided about it (INDIRECT)."""
+
+    source: Dataset
+    source_column: str
+    target: Dataset
+    target_column: str
+    run: str
+    kind: str
+    subtype: str
+    masking: bool = False
+    source_version: int = field(default=0, compare=False)
+    target_version: int = field(default=0, compare=False)
+    at: datetime | None = field(default=None, compare=False)
+    depth: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class DatasetVersion:
+    dataset: Dataset
+    number: int
+    run: str | None
+    at: datetime | None
+    how: str
+    external: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Application:
+    """All runs of one application together."""
+
+    id: str
+    runs: int
+    failed: int
+    started: datetime | None
+    ended: datetime | None
+    inputs: tuple[Dataset, ...] = ()
+    outputs: tuple[Dataset, ...] = ()

@@ -1,0 +1,321 @@
+"""LineageContext: the session's SparkContext, whose RDDs know their lineage."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pyspark import RDD, SparkContext
+from pyspark.accumulators import AccumulatorParam
+
+from whence.model import WhenceError
+from whence.rdd.capture import captured
+from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.past import BOOK, PastRun, write_book
+from whence.rdd.propagate import write_full
+from whence.rdd.records import text_lines
+from whence.rdd.ship import ship
+from whence.rdd.stages import Base, Node, StageInfo, Step, source_base
+from whence.rdd.textfiles import Split, split_of
+from whence.rdd.walk import Place, Tables
+from whence.rdd.wire import Tagged
+from whence.rdd.worker import Segment, Shuffle
+
+STRATEGIES = ("stored", "propagated", "rerun")
+
+
+class Commits(AccumulatorParam[list[Any]]):
+    """Spark adds what a task says only if the task wins, so this list names the tables that count."""
+
+    def zero(self, value: list[Any]) -> list[Any]:
+        return []
+
+    def addInPlace(self, value1: list[Any], value2: list[Any]) -> list[Any]:
+        value1.extend(value2)
+        return value1
+
+
+class _Splits:
+    """How Hadoop cut a text file, asked of the JVM when first needed; the files' state is noted then."""
+
+    def __init__(self, plain: RDD[Any]) -> None:
+        self._plain = plain
+        self._found: list[Split] | None = None
+
+    def load(self) -> list[Split]:
+        if self._found is None:
+            hadoop = self._plain._jrdd.rdd().dependencies().head().rdd()
+            cut = [p.inputSplit().value() for p in hadoop.partitions()]
+            self._found = [split_of(str(s.getPath().toString()), s.getStart(), s.getLength()) for s in cut]
+        return self._found
+
+    def __getitem__(self, part: int) -> Split:
+        return self.load()[part]
+
+
+class LineageContext(SparkContext):
+    """Everything of a SparkContext. `capture` switches whether actions write lineage; off, RDDs are plain PySpark's."""
+
+    def __init__(self, spark: SparkContext, store: str) -> None:
+        self.spark = spark
+        self.capture = True
+        self._strategy = "stored"
+        self._asking = 0
+        if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
+            spark.pythonExec = sys.executable
+        ship(spark)
+        self._run = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._directory = str(Path(store).absolute() / "rdd" / self._run)
+        self._commits = spark.accumulator([], Commits())
+        self._ids = itertools.count()
+        self._depth = 0
+        self._names: list[str] = []
+        self._stages: dict[int, StageInfo] = {}
+        self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
+        self._results: dict[int, tuple[LineageRDD, int | None]] = {}
+        self._sources: dict[int, LineageRDD] = {}
+        self._inner: dict[tuple[int, ...], LineageRDD] = {}
+        self._splits: dict[int, _Splits] = {}
+        self._open = Tables(self._directory)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "spark":
+            raise AttributeError(name)
+        return getattr(self.spark, name)
+
+    @property
+    def strategy(self) -> str:
+        """How lineage is kept (the paper's section 4.7): "stored", a table for each partition of each stage;
+        "propagated", stored, and every result's complete lineage put together beside it when the job ends; "rerun",
+        nothing, and a trace runs the job again under capture."""
+        return self._strategy
+
+    @strategy.setter
+    def strategy(self, name: str) -> None:
+        if name not in STRATEGIES:
+            raise WhenceError(f"There is no strategy {name!r} for RDDs: choose one of {', '.join(STRATEGIES)}.")
+        self._strategy = name
+
+    @property
+    def capturing(self) -> bool:
+        return self.capture and (self._strategy != "rerun" or self._asking > 0)
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Within, everything is captured, whatever is switched off: a trace needs it."""
+        was, self.capture = self.capture, True
+        self._asking += 1
+        try:
+            yield
+        finally:
+            self.capture = was
+            self._asking -= 1
+
+    def runs(self) -> list[PastRun]:
+        """Finished runs in the store, oldest first; also those of other processes."""
+        home = Path(self._directory).parent
+        books = sorted(home.glob(f"*/{BOOK}"), key=lambda p: p.stat().st_mtime_ns)
+        return [PastRun(p.parent) for p in books]
+
+    # Books
+
+    def _new_node(self, name: str, inputs: tuple[Node, ...], source: bool = False) -> Node:
+        return Node(next(self._ids), name, inputs, hidden=self._depth > 0, source=source)
+
+    def _new_stage(
+        self,
+        base: Base,
+        steps: tuple[Step, ...],
+        node: Node | None,
+        partitions: int,
+        made: list[Segment],
+        shuffle: Shuffle | None,
+    ) -> StageInfo:
+        for node_id in {n for n, _ in base.sources()} if base.sources is not None else ():
+            if node_id in self._splits:
+                self._splits[node_id].load()  # the files as they are now, before the job reads them
+        info = StageInfo(next(self._ids), base, steps, node, partitions, made, shuffle)
+        self._stages[info.id] = info
+        return info
+
+    def _label(self, name: str) -> str:
+        return self._names[-1] if self._names else name
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        self._names.append(name)
+        try:
+            yield
+        finally:
+            self._names.pop()
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        """Nodes made in here are steps of a composite transformation."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def _computed(self, rdd: LineageRDD, limit: int | None) -> None:
+        """An action computed this RDD, or its first `limit` records."""
+        before = self._results.get(rdd.node.id)
+        if before is None or (before[1] is not None and (limit is None or limit > before[1])):
+            self._results[rdd.node.id] = (rdd, limit)
+        if self._strategy == "propagated" and limit is None:
+            keys = captured(rdd)
+            directory = self._directory
+            if keys:
+                self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(directory, key)).count()
+
+    def _take_commits(self) -> None:
+        """Enter what finished tasks reported. Only the driver's thread that asks does this."""
+        reported, self._commits._value = self._commits.value, []
+        for stage, part, attempt, size, n_out, error in reported:
+            self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
+            if error is not None:
+                self._open.errors[stage, part, attempt] = error
+
+    def _inner_place(self, info: StageInfo, place: Place, steps: tuple[Step, ...]) -> Place:
+        """An RDD inside a stage, captured on its own: the place of its records of the same partition."""
+        key = (id(info.base), *(s.node.id for s in steps))
+        if key not in self._inner:
+            self._inner[key] = LineageRDD(self, info.base, steps, self.spark.emptyRDD)
+        table = captured(self._inner[key], [place.part])[0]
+        return Place(*table, self._open[table].last)
+
+    def _where(self, place: Place, position: int) -> str:
+        if place.attempt >= 0:
+            return f"partition {place.part}, record {position}"
+        found = text_lines(self, place, np.array([position]))
+        if found is not None:
+            split = self._splits[place.stage][place.part]
+            return f"{split.local}, byte {found[0][0]}"
+        return f"{self._sources[place.stage].node.name}, partition {place.part}, record {position}"
+
+    # Sources
+
+    def _source(self, name: str, plain: RDD[Any]) -> LineageRDD:
+        node = Node(next(self._ids), name, (), source=True)
+        made = LineageRDD(self, source_base(node, plain), (), lambda: plain)
+        self._sources[node.id] = made
+        if name == "textFile":
+            self._splits[node.id] = _Splits(plain)
+        return made
+
+    def _lineage(self, rdd: RDD[Any]) -> LineageRDD:
+        """A plain RDD among LineageRDDs is a source."""
+        return rdd if isinstance(rdd, LineageRDD) else self._source("RDD", rdd)
+
+    def union(self, rdds: list[RDD[Any]]) -> LineageRDD:
+        return self._union([self._lineage(r) for r in rdds], pairwise=False)
+
+    def _union(self, rdds: list[LineageRDD], pairwise: bool) -> LineageRDD:
+        node = self._new_node("union", tuple(r.node for r in rdds))
+
+        def twin() -> RDD[Any]:
+            plain = [r._plain() for r in rdds]
+            return RDD.union(*plain) if pairwise else self.spark.union(plain)
+
+        bases = [r._base for r in rdds]
+        raw = all(
+            not r._steps and b.sources is not None and b.prelude is None and b.deserializer == bases[0].deserializer
+            for r, b in zip(rdds, bases, strict=True)
+        )
+        if raw:
+
+            def build() -> Any:
+                joined = bases[0].jrdd
+                for b in bases[1:]:
+                    joined = joined.union(b.jrdd)
+                return joined
+
+            def sources() -> list[tuple[int, int]]:
+                return [place for b in bases for place in b.sources()]  # type: ignore[misc]
+
+            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch)
+            return LineageRDD(self, base, (), twin)
+
+        def build_tagged() -> Any:
+            joined = rdds[0]._tagged_jrdd(0)
+            for r in rdds[1:]:
+                joined = joined.union(r._tagged_jrdd(0))
+            return joined
+
+        made = LineageRDD(self, Base(node, build_tagged, Tagged()), (), twin)
+        alike = pairwise and rdds[0].partitioner is not None and rdds[0].partitioner == rdds[1].partitioner
+        if alike and self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
+            made.partitioner = rdds[0].partitioner
+        return made
+
+    def sweep(self) -> None:
+        """Remove what tasks left that were killed, failed, or lost to a copy of themselves."""
+        self._take_commits()
+        if not os.path.isdir(self._directory):
+            return
+        for stage in os.scandir(self._directory):
+            if not stage.is_dir():
+                continue
+            for file in os.scandir(stage.path):
+                part, _, attempt = file.name.removesuffix(".full").partition("-")
+                known = self._tables.get((int(stage.name), int(part)), {})
+                if not attempt.isdigit() or int(attempt) not in known:
+                    os.unlink(file.path)
+
+    def close(self) -> None:
+        """Write down what the run computed, so that other processes can trace it, and sweep."""
+        self.sweep()
+        finished: dict[str, list[tuple[int, int, int]]] = {}
+        for rdd, _ in self._results.values():
+            info = rdd._view_stage
+            if info is None:
+                continue
+            keys = [
+                (info.id, part, [a for a, (_, _, error) in found.items() if error is None][-1])
+                for part in range(info.partitions)
+                if (found := self._tables.get((info.id, part))) and any(error is None for _, _, error in found.values())
+            ]
+            finished[f"{rdd.node.name} {rdd.node.id}"] = keys
+        if finished:
+            write_book(self, finished)
+        self.capture = False
+
+    def stop(self) -> None:
+        self.spark.stop()
+
+
+def _source_method(name: str) -> Any:
+    def make(self: LineageContext, *args: Any, **kwargs: Any) -> LineageRDD:
+        plain = getattr(self.spark, name)(*args, **kwargs)
+        return self._source(name, plain)
+
+    make.__name__ = name
+    make.__doc__ = getattr(SparkContext, name).__doc__
+    return make
+
+
+for _name in [
+    "textFile",
+    "wholeTextFiles",
+    "binaryFiles",
+    "binaryRecords",
+    "sequenceFile",
+    "parallelize",
+    "range",
+    "emptyRDD",
+    "newAPIHadoopFile",
+    "newAPIHadoopRDD",
+    "hadoopFile",
+    "hadoopRDD",
+    "pickleFile",
+]:
+    setattr(LineageContext, _name, _source_method(_name))

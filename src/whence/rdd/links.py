@@ -1,0 +1,249 @@
+"""Writing association tables: the links of one partition (see `tables`), put into one file when its task ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whence.rdd.codec import AnyInts, ints, pack, pack_groups, pack_sorted
+from whence.rdd.wire import Origin, Tag
+
+MAGIC = b"whence01"
+BLOCK = 1 << 18  # elements; bounds what a task holds and what a look-up decodes
+
+
+class Writer:
+    """Collects one partition's links; nothing is visible to others before `commit`."""
+
+    def __init__(self, path: str, origin: Origin, base: int | None = None) -> None:
+        self.path = path
+        self.origin = origin
+        self.base = base  # the node whose records arrive; None for a source (the runs name it) or a hidden one
+        self._temporary = f"{path}.{os.getpid()}.tmp"
+        self._file: Any = None
+        self._at = 0
+        self._links: list[Link] = []
+        self._nodes: list[int | None] = []
+        self.runs = _Runs()
+        self.error: str | None = None
+        self.measures: list[tuple[int, int]] = []  # text: lines and bytes of each chunk, to find a line without a scan
+
+    def link(self, made: Link, node: int | None) -> None:
+        made.writer = self
+        self._links.append(made)
+        self._nodes.append(node)
+
+    def link_after(self, before: Link, made: Link) -> None:
+        """A link that turned out to be needed; it leaves what `before` left, and that becomes internal."""
+        at = self._links.index(before)
+        made.writer = self
+        self._links.insert(at + 1, made)
+        self._nodes.insert(at + 1, self._nodes[at])
+        self._nodes[at] = None
+
+    def section(self, data: bytes) -> list[int]:
+        """Where the bytes went. A full disk must not fail the user's job: the error is kept and told to the driver."""
+        where = [self._at, len(data)]
+        self._at += len(data)
+        if self.error is None:
+            try:
+                if self._file is None:
+                    os.makedirs(os.path.dirname(self.path), exist_ok=True)
+                    self._file = open(self._temporary, "wb", 1 << 18)  # noqa: SIM115
+                self._file.write(data)
+            except OSError as failed:
+                self._give_up(failed)
+        return where
+
+    def _give_up(self, failed: OSError) -> None:
+        self.error = f"{type(failed).__name__}: {failed}"
+        self.discard()
+
+    def discard(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+        with contextlib.suppress(OSError):
+            os.unlink(self._temporary)
+
+    def commit(self, n_out: int) -> int:
+        """Bytes written. The rename makes the table appear whole or not at all."""
+        footer = {
+            "origin": list(self.origin),
+            "base": self.base,
+            "runs": self.runs.finish(self),
+            "origins": [list(o) for o in self.runs.origins],
+            "measures": [self.section(pack(c)) for c in ints(self.measures).reshape(-1, 2).T]
+            if self.measures
+            else None,
+            "n_in": self.runs.n,
+            "n_out": n_out,
+            "links": [{**made.finish(), "node": node} for made, node in zip(self._links, self._nodes, strict=True)],
+        }
+        data = json.dumps(footer, separators=(",", ":")).encode()
+        self.section(data + len(data).to_bytes(8, "little") + MAGIC)
+        if self.error is None:
+            try:
+                self._file.close()
+                os.replace(self._temporary, self.path)
+            except OSError as failed:
+                self._give_up(failed)
+        return self._at
+
+
+class Link:
+    writer: Writer
+
+    def finish(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+class _Runs:
+    """Who wrote what arrived: positions start, start + 1, ... are `first`, `first` + 1, ... of an origin."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.origins: list[Origin] = []
+        self._index: dict[Origin, int] = {}
+        self._runs: list[tuple[int, int, int]] = []
+        self._expect: tuple[int, int] = (-1, -1)
+
+    def add(self, tag: Tag, count: int) -> int:
+        """The position of the first."""
+        start = self.n
+        index = self._index.get(tag.origin)
+        if index is None:
+            index = self._index[tag.origin] = len(self.origins)
+            self.origins.append(tag.origin)
+        if self._expect != (index, tag.first):
+            self._runs.append((start, index, tag.first))
+        self._expect = (index, tag.first + count)
+        self.n += count
+        return start
+
+    def finish(self, writer: Writer) -> list[list[int]]:
+        columns = ints(self._runs).reshape(-1, 3).T
+        return [writer.section(pack_sorted(columns[0])), *(writer.section(pack(c)) for c in columns[1:])]
+
+
+class CountsLink(Link):
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+        self._identical = True
+        self.n_in = 0
+
+    def add(self, n: int, counts: AnyInts | None) -> None:
+        self.n_in += n
+        if counts is None:
+            self._parts.append(n)
+        else:
+            self._identical = False
+            small = np.min_scalar_type(int(counts.max())) if n else np.uint8
+            self._parts.append(counts.astype(small))
+
+    def finish(self) -> dict[str, Any]:
+        if self._identical:
+            return {"kind": "identity", "n": self.n_in}
+        parts = [np.ones(p, dtype=np.uint8) if isinstance(p, int) else p for p in self._parts]
+        return {"kind": "counts", "n": self.n_in, "counts": self.writer.section(pack(np.concatenate(parts)))}
+
+
+class GroupsLink(Link):
+    def __init__(self) -> None:
+        self._pending: list[AnyInts] = []
+        self._held = 0
+        self._blocks: list[list[int]] = []
+        self.n = 0
+
+    def add(self, slots: AnyInts) -> None:
+        self._pending.append(slots)
+        self._held += len(slots)
+        self.n += len(slots)
+        if self._held >= BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._held:
+            return
+        slots = self._pending[0] if len(self._pending) == 1 else np.concatenate(self._pending)
+        for at in range(0, len(slots), 2 * BLOCK):
+            some = slots[at : at + 2 * BLOCK]
+            where = self.writer.section(pack_groups(some))
+            self._blocks.append([*where, int(some.min()), int(some.max()), len(some)])
+        self._pending, self._held = [], 0
+
+    def finish(self) -> dict[str, Any]:
+        self._flush()
+        return {"kind": "groups", "n": self.n, "blocks": self._blocks}
+
+
+@dataclass(eq=False)
+class ColumnsLink(Link):
+    width: int
+    _parts: list[list[AnyInts]] = field(default_factory=list)
+
+    def add(self, *columns: AnyInts) -> None:
+        self._parts.append([c.astype(np.int64) for c in columns])
+
+    def finish(self) -> dict[str, Any]:
+        columns = [
+            np.concatenate([p[i] for p in self._parts]) if self._parts else np.zeros(0, dtype=np.int64)
+            for i in range(self.width)
+        ]
+        # Differences compress well: the inner side of a product runs, the outer side stands.
+        return {"kind": "columns", "columns": [self.writer.section(pack(np.diff(c, prepend=0))) for c in columns]}
+
+
+class PrefixLink(Link):
+    def __init__(self, note: str | None) -> None:
+        self._read: list[int] = []
+        self.note = note  # why this is a superset; None for glom, which does use all
+
+    def add(self, read: int) -> None:
+        self._read.append(read)
+
+    def finish(self) -> dict[str, Any]:
+        return {"kind": "prefix", "note": self.note, "read": self.writer.section(pack_sorted(ints(self._read)))}
+
+
+class ListsLink(Link):
+    def __init__(self) -> None:
+        self._lists: list[list[int]] = []
+
+    def add(self, inputs: list[int]) -> None:
+        self._lists.append(inputs)
+
+    def finish(self) -> dict[str, Any]:
+        sizes = ints([len(x) for x in self._lists])
+        flat = ints([i for x in self._lists for i in x])
+        return {"kind": "lists", "sizes": self.writer.section(pack(sizes)), "flat": self.writer.section(pack(flat))}
+
+
+class BucketsLink(Link):
+    """`sizes`: how many elements each record stands for, where grouped values travel together."""
+
+    def __init__(self, elements: bool) -> None:
+        self._parts: list[AnyInts] = []
+        self._sizes: list[AnyInts] | None = [] if elements else None
+
+    def add(self, parts: AnyInts, sizes: AnyInts | None) -> None:
+        self._parts.append(parts)
+        if self._sizes is not None:
+            assert sizes is not None
+            self._sizes.append(sizes)
+
+    def finish(self) -> dict[str, Any]:
+        def all_of(parts: list[AnyInts]) -> list[int]:
+            return self.writer.section(pack(np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)))
+
+        return {
+            "kind": "buckets",
+            "parts": all_of(self._parts),
+            "sizes": None if self._sizes is None else all_of(self._sizes),
+        }

@@ -1,0 +1,115 @@
+"""Runs of other processes, from the store alone: no executor, no SparkContext, no program is needed to trace them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whence.model import StoreError
+from whence.rdd.textfiles import Split, check_unchanged, lines_at
+from whence.rdd.walk import Place, State, Tables, merged
+
+if TYPE_CHECKING:
+    from whence.rdd.context import LineageContext
+
+BOOK = "run.json"
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One source record. `offset` and `line` for text files that are still there."""
+
+    source: str
+    part: int
+    number: int
+    path: str | None
+    offset: int | None
+    line: str | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an action computed: its partitions' tables."""
+
+    name: str
+    tables: tuple[tuple[int, int, int], ...]
+
+
+def write_book(context: LineageContext, results: dict[str, list[tuple[int, int, int]]]) -> None:
+    sources = {}
+    readers: dict[str, tuple[int, int, int]] = {}
+    for node, rdd in context._sources.items():
+        splits = context._splits.get(node)
+        known = splits._found if splits is not None else None
+        sources[str(node)] = {"name": rdd.node.name, "splits": [asdict(s) for s in known] if known else None}
+    for info in context._stages.values():
+        if info.base.sources is None:
+            continue
+        for part, (node, number) in enumerate(info.base.sources()):
+            for attempt, (_, _, error) in context._tables.get((info.id, part), {}).items():
+                if error is None:
+                    readers[f"{node}/{number}"] = (info.id, part, attempt)
+    book = {"results": results, "sources": sources, "readers": readers}
+    os.makedirs(context._directory, exist_ok=True)
+    path = Path(context._directory) / BOOK
+    path.with_suffix(".tmp").write_text(json.dumps(book))
+    os.replace(path.with_suffix(".tmp"), path)
+
+
+class PastRun:
+    def __init__(self, directory: str | Path) -> None:
+        self.directory = str(directory)
+        try:
+            book = json.loads((Path(directory) / BOOK).read_text())
+        except (OSError, ValueError) as failed:
+            raise StoreError(
+                f"There is no finished RDD run at {directory}: {failed}. Runs are written when a session is closed."
+            ) from failed
+        self._tables = Tables(self.directory)
+        self._sources: dict[str, Any] = book["sources"]
+        self._readers: dict[str, list[int]] = book["readers"]
+        self.results = {
+            name: Result(name, tuple((s, p, a) for s, p, a in tables)) for name, tables in book["results"].items()
+        }
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.directory)
+
+    def backward(self, result: str, records: Iterable[tuple[int, int]]) -> list[Witness]:
+        """The source records of a result's records, each named by (partition, number in it)."""
+        if result not in self.results:
+            raise StoreError(
+                f"This run computed no result {result!r}; it computed {', '.join(self.results) or 'none'}."
+            )
+        keys = {key[1]: key for key in self.results[result].tables}
+        state: dict[Place, list[Any]] = {}
+        for part, number in records:
+            key = keys.get(part)
+            if key is None or not 0 <= number < self._tables[key].n_out:
+                raise StoreError(f"{result} has no record {number} in partition {part}.")
+            state.setdefault(Place(*key, self._tables[key].last), []).append(np.array([number]))
+        return self._witnesses(self._tables.back_all(merged(state), lambda _: None))
+
+    def _witnesses(self, state: State) -> list[Witness]:
+        found: list[Witness] = []
+        for place, numbers in state.items():
+            source = self._sources[str(place.stage)]
+            split = Split(**source["splits"][place.part]) if source["splits"] else None
+            lines = None
+            reader = self._readers.get(f"{place.stage}/{place.part}")
+            if split is not None and reader is not None:
+                check_unchanged(split)
+                measures = self._tables[reader[0], reader[1], reader[2]].measures
+                lines = lines_at(split, measures, numbers) if measures is not None else None
+            for i, number in enumerate(numbers.tolist()):
+                offset, line = (None, None) if lines is None else (lines[i][0], str(lines[i][1], "utf-8", "replace"))
+                path = split.local if split is not None else None
+                found.append(Witness(source["name"], place.part, number, path, offset, line))
+        return found

@@ -1,0 +1,126 @@
+"""The paper's propagated design (Titian-P): a result's complete lineage, down to the sources, is put together when the
+job ends and stored with the result. It costs an extra pass over the tables; a trace to the sources is then one look-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+
+from whence.rdd.codec import Ints, pack, ragged, unpack
+from whence.rdd.tables import Table
+from whence.rdd.walk import Place, State, Tables
+from whence.rdd.wire import Origin
+
+Pairs = tuple[Ints, Ints, Ints]  # (index into what was asked, which source partition, position in it)
+
+
+class Composer:
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.sources: list[tuple[int, int]] = []
+        self._index: dict[tuple[int, int], int] = {}
+
+    def _source(self, origin: Origin) -> int:
+        key = (origin.stage, origin.part)
+        if key not in self._index:
+            self._index[key] = len(self.sources)
+            self.sources.append(key)
+        return self._index[key]
+
+    def of(self, table: Table, space: int, positions: Ints) -> Pairs:
+        """The source records of each position."""
+        owner, found = np.arange(len(positions)), positions
+        while space:
+            distinct, where = np.unique(found, return_inverse=True)
+            inner, before = table.back_listed(space, distinct)
+            owner, found = _through(owner, where, inner, before, len(distinct))
+            space -= 1
+        distinct, where = np.unique(found, return_inverse=True)
+        index, part, position = self._arrivals(table, distinct)
+        counts = np.bincount(index, minlength=len(distinct))
+        order = np.argsort(index, kind="stable")
+        chosen = order[ragged((np.cumsum(counts) - counts)[where], counts[where])]
+        owner = np.repeat(owner, counts[where])
+        together = np.unique(np.stack((owner, part[chosen], position[chosen])), axis=1)
+        return together[0], together[1], together[2]
+
+    def _arrivals(self, table: Table, positions: Ints) -> Pairs:
+        found: list[Pairs] = []
+        for origin in table.origins:
+            starts, origins, firsts = table.runs
+            run = np.searchsorted(starts, positions, side="right") - 1
+            mine = np.flatnonzero(origins[run] == table.origins.index(origin))
+            if not len(mine):
+                continue
+            numbers = firsts[run[mine]] + positions[mine] - starts[run[mine]]
+            if origin.attempt < 0:
+                found.append((mine, np.full(len(mine), self._source(origin)), numbers))
+                continue
+            writer = self.tables.of(origin)
+            places, ranks = writer.left_as(origin, numbers)
+            space = writer.last
+            if writer.element_space is not None:
+                space = writer.element_space
+                distinct, where = np.unique(places, return_inverse=True)
+                owner, elements = writer.elements_of(distinct)
+                counts = np.bincount(owner, minlength=len(distinct))
+                places = elements[(np.cumsum(counts) - counts)[where] + ranks]
+            index, part, position = self.of(writer, space, places)
+            found.append((mine[index], part, position))
+        if not found:
+            nothing = np.zeros(0, dtype=np.int64)
+            return nothing, nothing, nothing
+        return tuple(np.concatenate(column) for column in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _through(owner: Ints, where: Ints, inner: Ints, before: Ints, n: int) -> tuple[Ints, Ints]:
+    """(owner, index into distinct) joined with (index into distinct, position)."""
+    counts = np.bincount(inner, minlength=n)
+    order = np.argsort(inner, kind="stable")
+    chosen = order[ragged((np.cumsum(counts) - counts)[where], counts[where])]
+    return np.repeat(owner, counts[where]), before[chosen]
+
+
+def path_of(directory: str, key: tuple[int, int, int]) -> str:
+    return os.path.join(directory, str(key[0]), f"{key[1]}-{key[2]}.full")
+
+
+def write_full(directory: str, key: tuple[int, int, int]) -> int:
+    """Runs on an executor. Bytes written."""
+    composer = Composer(Tables(directory))
+    table = composer.tables[key]
+    owner, part, position = composer.of(table, table.last, np.arange(table.n_out))
+    columns = [pack(np.diff(c, prepend=0)) for c in (owner, part, position)]
+    head = json.dumps({"sources": composer.sources, "sizes": [len(c) for c in columns]}).encode()
+    path = path_of(directory, key)
+    data = len(head).to_bytes(8, "little") + head + b"".join(columns)
+    with open(path + ".tmp", "wb") as f:
+        f.write(data)
+    os.replace(path + ".tmp", path)
+    return len(data)
+
+
+def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> State | None:
+    """The source records of a result's records; None where the complete lineage was not stored."""
+    try:
+        with open(path_of(directory, key), "rb") as f:
+            data = f.read()
+    except OSError:
+        return None
+    at = 8 + int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:at])
+    columns = []
+    for size in head["sizes"]:
+        columns.append(np.cumsum(unpack(data[at : at + size])))
+        at += size
+    owner, part, position = columns
+    keep = np.isin(owner, positions)
+    part, position = part[keep], position[keep]
+    return {
+        Place(node, number, -1, 0): np.unique(position[part == i])
+        for i, (node, number) in enumerate(head["sources"])
+        if (part == i).any()
+    }

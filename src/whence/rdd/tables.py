@@ -1,0 +1,328 @@
+"""Association tables: one file for each partition that a captured stage computed, written once, when its task ends.
+
+A table is a chain of *links*. Link i takes positions in space i + 1 back to positions in space i, and forth. Space 0 is
+what arrived, in order of arrival; its *runs* say which origin's records those are. The last space is what left. A space
+that is a set of records of the program carries that RDD's node; the others (combiner slots, say) carry None.
+
+| kind     | what it relates |
+|---|---|
+| counts   | each input to the next `count` outputs (map, filter, flatMap chains); order is kept |
+| groups   | each output (slot) to its inputs, in order (combiners, groupings) |
+| columns  | each output to one input per column, -1 for none (joins, zip, cartesian, sort) |
+| prefix   | each output to all inputs read before it left (opaque functions over partitions) |
+| lists    | each output to any inputs (what a spilled combiner put together) |
+| buckets  | each input to its shuffle bucket; an output is named by (bucket, number in the bucket) |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from whence.rdd.codec import GroupBlock, Ints, ints, ragged, unpack, unpack_groups, unpack_sorted
+from whence.rdd.links import MAGIC
+from whence.rdd.wire import Origin
+
+
+class Table:
+    """One committed table, read as far as a look-up needs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(path, "rb") as f:
+            f.seek(0, os.SEEK_END)
+            self.bytes = f.tell()
+            f.seek(max(0, self.bytes - 65536))
+            tail = f.read()
+            if tail[-8:] != MAGIC:
+                raise ValueError(f"{path} is not an association table of this version of whence")
+            size = int.from_bytes(tail[-16:-8], "little")
+            if size + 16 > len(tail):
+                f.seek(self.bytes - 16 - size)
+                tail = f.read()
+            footer = json.loads(tail[-16 - size : -16])
+        self.origin = Origin(*footer["origin"])
+        self.origins = [Origin(*o) for o in footer["origins"]]
+        self.base: int | None = footer["base"]
+        self.n_in: int = footer["n_in"]
+        self.n_out: int = footer["n_out"]
+        self.links: list[dict[str, Any]] = footer["links"]
+        self._measures_at = footer["measures"]
+        self._runs_at = footer["runs"]
+        self._kept: dict[int, Any] = {}
+
+    def read(self, where: list[int]) -> bytes:
+        with open(self.path, "rb") as f:
+            f.seek(where[0])
+            return f.read(where[1])
+
+    def _ints(self, where: list[int]) -> Ints:
+        if where[0] not in self._kept:
+            self._kept[where[0]] = unpack(self.read(where))
+        found: Ints = self._kept[where[0]]
+        return found
+
+    @cached_property
+    def runs(self) -> tuple[Ints, Ints, Ints]:
+        start, origin, first = self._runs_at
+        return unpack_sorted(self.read(start)), unpack(self.read(origin)), unpack(self.read(first))
+
+    @cached_property
+    def measures(self) -> tuple[Ints, Ints] | None:
+        """Lines and bytes of each chunk of text that was read."""
+        if self._measures_at is None:
+            return None
+        lines, sizes = self._measures_at
+        return unpack(self.read(lines)), unpack(self.read(sizes))
+
+    def node(self, space: int) -> int | None:
+        """The RDD whose records a space holds."""
+        found: int | None = self.links[space - 1]["node"] if space else self.base
+        return found
+
+    @property
+    def last(self) -> int:
+        """The space of what left, before it was put into buckets."""
+        return len(self.links) - int(self.shuffled)
+
+    # Space 0 and the origins
+
+    def arrived_from(self, positions: Ints) -> Iterator[tuple[Origin, Ints]]:
+        starts, origins, firsts = self.runs
+        if not len(positions):
+            return
+        run = np.searchsorted(starts, positions, side="right") - 1
+        number = firsts[run] + positions - starts[run]
+        owner = origins[run]
+        for index in np.unique(owner).tolist():
+            yield self.origins[index], np.unique(number[owner == index])
+
+    def arrivals_of(self, origin: Origin, numbers: Ints) -> Ints:
+        if origin not in self.origins:
+            return np.zeros(0, dtype=np.int64)
+        starts, origins, firsts = self.runs
+        lengths = np.diff(starts, append=self.n_in)
+        found = []
+        for i in np.flatnonzero(origins == self.origins.index(origin)).tolist():
+            low, high = np.searchsorted(numbers, (firsts[i], firsts[i] + lengths[i]))
+            found.append(numbers[low:high] - firsts[i] + starts[i])
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
+
+    # Links
+
+    def size_of(self, space: int) -> int:
+        """How many positions a space has (not for the space after buckets)."""
+        for link in self.links[space:]:
+            if link["kind"] in ("identity", "counts", "groups"):
+                return int(link["n"])
+            if link["kind"] == "buckets":
+                return len(self._ints(link["parts"]))
+            if link["kind"] in ("columns", "prefix", "lists"):
+                break
+        if space == len(self.links):
+            return self.n_out
+        if space == 0:
+            return self.n_in
+        link = self.links[space - 1]
+        if link["kind"] == "columns":
+            return len(self._ints(link["columns"][0]))
+        if link["kind"] == "prefix":
+            return len(unpack_sorted(self.read(link["read"])))
+        return len(self._ints(link["sizes"]))
+
+    def back(self, space: int, positions: Ints) -> Ints:
+        """Positions in `space` (ascending) to those in `space - 1`."""
+        return np.unique(self.back_listed(space, positions)[1])
+
+    def back_listed(self, space: int, positions: Ints) -> tuple[Ints, Ints]:
+        """As pairs (index into positions, position before), each index's in order."""
+        link = self.links[space - 1]
+        kind = link["kind"]
+        every = np.arange(len(positions))
+        if kind == "identity":
+            return every, positions
+        if kind == "counts":
+            return every, np.searchsorted(self._ends(link), positions, side="right")
+        if kind == "groups":
+            return self._back_groups(link, positions)
+        if kind == "columns":
+            owners, found = [], []
+            for where in link["columns"]:
+                column = self._cumulated(where)[positions]
+                owners.append(every[column >= 0])
+                found.append(column[column >= 0])
+            return np.concatenate(owners), np.concatenate(found)
+        if kind == "prefix":
+            read = unpack_sorted(self.read(link["read"]))[positions]
+            return np.repeat(every, read), ragged(np.zeros(len(read), dtype=np.int64), read)
+        if kind == "lists":
+            sizes = self._ints(link["sizes"])
+            starts = np.cumsum(sizes) - sizes
+            flat = self._ints(link["flat"])
+            return np.repeat(every, sizes[positions]), flat[ragged(starts[positions], sizes[positions])]
+        raise AssertionError(kind)
+
+    def forth(self, space: int, positions: Ints) -> Ints:
+        """Positions in `space` (ascending) to those in `space + 1`."""
+        link = self.links[space]
+        kind = link["kind"]
+        if kind == "identity":
+            return positions
+        if kind == "counts":
+            ends = self._ends(link)
+            counts = self._ints(link["counts"])[positions]
+            return ragged(ends[positions] - counts, counts)
+        if kind == "groups":
+            return self._forth_groups(link, positions)
+        if kind == "columns":
+            wanted = np.zeros(max(int(positions[-1]) + 1 if len(positions) else 0, 0) + 1, dtype=bool)
+            wanted[positions] = True
+            hit: Any = False
+            for where in link["columns"]:
+                column = self._cumulated(where)
+                hit = hit | ((column >= 0) & wanted[np.minimum(np.maximum(column, 0), len(wanted) - 1)])
+            return np.flatnonzero(hit)
+        if kind == "prefix":
+            read = unpack_sorted(self.read(link["read"]))
+            return (
+                np.arange(np.searchsorted(read, positions[0], side="right"), len(read)) if len(positions) else read[:0]
+            )
+        if kind == "lists":
+            sizes = self._ints(link["sizes"])
+            owner = np.repeat(np.arange(len(sizes)), sizes)
+            return np.unique(owner[np.isin(self._ints(link["flat"]), positions)])
+        raise AssertionError(kind)
+
+    def _ends(self, link: dict[str, Any]) -> Ints:
+        key = -1 - link["counts"][0]
+        if key not in self._kept:
+            self._kept[key] = np.cumsum(self._ints(link["counts"]))
+        found: Ints = self._kept[key]
+        return found
+
+    def _cumulated(self, where: list[int]) -> Ints:
+        key = -1 - where[0]
+        if key not in self._kept:
+            self._kept[key] = np.cumsum(self._ints(where))
+        found: Ints = self._kept[key]
+        return found
+
+    def _blocks(self, link: dict[str, Any]) -> Iterator[tuple[int, int, int, int, list[int]]]:
+        base = 0
+        for at, size, low, high, n in link["blocks"]:
+            yield base, n, low, high, [at, size]
+            base += n
+
+    def _block(self, where: list[int]) -> GroupBlock:
+        if where[0] not in self._kept:
+            self._kept[where[0]] = unpack_groups(self.read(where))
+        found: GroupBlock = self._kept[where[0]]
+        return found
+
+    def _back_groups(self, link: dict[str, Any], positions: Ints) -> tuple[Ints, Ints]:
+        owners, found = [positions[:0]], [positions[:0]]
+        for base, _n, low, high, where in self._blocks(link):
+            first, last = np.searchsorted(positions, (low, high + 1))
+            if first < last:
+                owner, position = self._block(where).positions_of(positions[first:last])
+                owners.append(owner + first)
+                found.append(position + base)
+        owner = np.concatenate(owners)
+        order = np.argsort(owner, kind="stable")
+        return owner[order], np.concatenate(found)[order]
+
+    def _forth_groups(self, link: dict[str, Any], positions: Ints) -> Ints:
+        found = [positions[:0]]
+        for base, n, _low, _high, where in self._blocks(link):
+            first, last = np.searchsorted(positions, (base, base + n))
+            if first < last:
+                found.append(np.unique(self._block(where).slot_of_each()[positions[first:last] - base]))
+        return np.unique(np.concatenate(found))
+
+    # What left
+
+    @property
+    def shuffled(self) -> bool:
+        return bool(self.links) and self.links[-1]["kind"] == "buckets"
+
+    def left_as(self, origin: Origin, numbers: Ints) -> tuple[Ints, Ints]:
+        """Numbers of an origin to positions in the last space before the buckets: (position, element in it or -1)."""
+        nothing = np.full(len(numbers), -1, dtype=np.int64)
+        if not self.shuffled:
+            return numbers, nothing
+        link = self.links[-1]
+        members = np.flatnonzero(self._ints(link["parts"]) == origin.bucket)
+        if link["sizes"] is None:
+            return members[numbers], nothing
+        sizes = self._ints(link["sizes"])[members]
+        ends = np.cumsum(sizes)
+        which = np.searchsorted(ends, numbers, side="right")
+        return members[which], numbers - (ends[which] - sizes[which])
+
+    @property
+    def element_space(self) -> int | None:
+        """Where grouped values are shuffled: the space of the single values."""
+        if not self.shuffled or self.links[-1]["sizes"] is None:
+            return None
+        return self.last - (2 if self.links[self.last - 1]["kind"] == "lists" else 1)
+
+    def elements_of(self, positions: Ints) -> tuple[Ints, Ints]:
+        """The single values of groups in the last space: (index into positions, position of the value), in order."""
+        owner, found = self.back_listed(self.last, positions)
+        if self.links[self.last - 1]["kind"] == "lists":
+            distinct, where = np.unique(found, return_inverse=True)
+            inner, elements = self.back_listed(self.last - 1, distinct)
+            counts = np.bincount(inner, minlength=len(distinct))
+            starts = np.cumsum(counts) - counts
+            found = elements[ragged(starts[where], counts[where])]
+            owner = np.repeat(owner, counts[where])
+        return owner, found
+
+    def left_elements(self, positions: Ints, ranks: Ints) -> Ints:
+        """Element `rank` of each position of the last space."""
+        distinct, where = np.unique(positions, return_inverse=True)
+        owner, elements = self.elements_of(distinct)
+        counts = np.bincount(owner, minlength=len(distinct))
+        return np.unique(elements[(np.cumsum(counts) - counts)[where] + ranks])
+
+    def leaving_elements(self, elements: Ints) -> Iterator[tuple[Origin, Ints]]:
+        """Positions in the element space to (origin, numbers)."""
+        assert self.element_space is not None
+        groups = elements
+        for space in range(self.element_space, self.last):
+            groups = self.forth(space, groups)
+        owner, listed = self.elements_of(groups)
+        counts = np.bincount(owner, minlength=len(groups))
+        rank = np.arange(len(listed)) - np.repeat(np.cumsum(counts) - counts, counts)
+        hit = np.isin(listed, elements)
+        chosen: dict[int, Ints] = {}
+        for index in np.unique(owner[hit]).tolist():
+            chosen[int(groups[index])] = rank[hit & (owner == index)]
+        yield from self.leaves_as(ints(sorted(chosen)), chosen)
+
+    def leaves_as(self, positions: Ints, elements: dict[int, Ints] | None = None) -> Iterator[tuple[Origin, Ints]]:
+        """Positions in the last space to (origin, numbers). `elements`: only these elements of a position."""
+        if not self.shuffled:
+            yield self.origin, positions
+            return
+        link = self.links[-1]
+        parts = self._ints(link["parts"])
+        sizes = None if link["sizes"] is None else self._ints(link["sizes"])
+        for bucket in np.unique(parts[positions]).tolist():
+            members = np.flatnonzero(parts == bucket)
+            wanted = positions[parts[positions] == bucket]
+            rank = np.searchsorted(members, wanted)
+            if sizes is not None:
+                starts = np.cumsum(sizes[members]) - sizes[members]
+                if elements is None:
+                    rank = ragged(starts[rank], sizes[wanted])
+                else:
+                    rank = np.concatenate(
+                        [starts[r] + elements[p] for r, p in zip(rank.tolist(), wanted.tolist(), strict=True)]
+                    )
+            yield self.origin._replace(bucket=bucket), rank

@@ -1,0 +1,116 @@
+"""Lines of text files by their number in a split, read at their offset. No Spark here.
+
+Hadoop's reader gives lines without their ends. What a chunk of lines measured without them is noted at capture; the
+ends are one byte each (\\n or \\r) or two (\\r\\n), and if the whole split adds up with one width for all, every offset
+in it is known. Where it does not add up, nothing is guessed: the caller reads the split through Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import IO
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+
+from whence.model import SourceChanged
+from whence.rdd.codec import Ints
+
+_COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".xz", ".zstd")
+
+
+@dataclass(frozen=True)
+class Split:
+    """A piece of a file as Hadoop cut it. `size` and `changed` (mtime): what the file was when it was first read."""
+
+    path: str
+    start: int
+    length: int
+    size: int | None
+    changed: int | None
+
+    @property
+    def local(self) -> str | None:
+        parsed = urlparse(self.path)
+        return unquote(parsed.path) if parsed.scheme in ("", "file") else None
+
+
+def split_of(path: str, start: int, length: int) -> Split:
+    found = Split(path, start, length, None, None)
+    local = found.local
+    if local is None:
+        return found
+    try:
+        status = os.stat(local)
+    except OSError:
+        return found
+    return Split(path, start, length, status.st_size, status.st_mtime_ns)
+
+
+def check_unchanged(split: Split) -> None:
+    local = split.local
+    if local is None or split.size is None:
+        return
+    try:
+        status = os.stat(local)
+    except OSError as gone:
+        raise SourceChanged(local, "was removed") from gone
+    if (status.st_size, status.st_mtime_ns) != (split.size, split.changed):
+        raise SourceChanged(local, "was changed")
+
+
+def lines_at(split: Split, measures: tuple[Ints, Ints], numbers: Ints) -> list[tuple[int, bytes]] | None:
+    """(offset, line) of each number, ascending; None where the offsets are not certain."""
+    local = split.local
+    counts, sizes = measures
+    if local is None or local.endswith(_COMPRESSED) or (sizes < 0).any() or not os.path.exists(local):
+        return None
+    with open(local, "rb") as f:
+        first = _line_start(f, split.start)
+        last = _line_start(f, split.start + split.length)
+        n = int(counts.sum())
+        ends = last - first - int(sizes.sum())
+        closed = _ends_with_newline(f, last)
+        width = next((w for w in (1, 2) if ends == w * n - (0 if closed else w)), None)
+        if width is None:
+            return None
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        offsets = first + np.concatenate(([0], np.cumsum(sizes))) + width * starts
+        found: list[tuple[int, bytes]] = []
+        chunk = np.searchsorted(starts, numbers, side="right") - 1
+        for c in np.unique(chunk).tolist():
+            f.seek(int(offsets[c]))
+            lines = f.read(int(min(offsets[c + 1], last) - offsets[c])).splitlines()
+            if len(lines) != counts[c]:
+                return None
+            at = np.cumsum([int(offsets[c]), *(len(x) + width for x in lines)])
+            for number in (numbers[chunk == c] - starts[c]).tolist():
+                found.append((int(at[number]), lines[number]))
+        return found
+
+
+def _line_start(f: IO[bytes], position: int) -> int:
+    """Where the first line begins that Hadoop counts to a split beginning here: after the line end at or behind it."""
+    if position == 0:
+        f.seek(0)
+        return 3 if f.read(3) == b"\xef\xbb\xbf" else 0
+    f.seek(position)
+    at = position
+    while block := f.read(1 << 16):
+        ends = [i for i in (block.find(b"\n"), block.find(b"\r")) if i >= 0]
+        if ends:
+            end = min(ends)
+            if block[end : end + 1] == b"\r":
+                f.seek(at + end + 1)
+                return at + end + (2 if f.read(1) == b"\n" else 1)
+            return at + end + 1
+        at += len(block)
+    return at
+
+
+def _ends_with_newline(f: IO[bytes], position: int) -> bool:
+    if position == 0:
+        return True
+    f.seek(position - 1)
+    return f.read(1) in (b"\n", b"\r")

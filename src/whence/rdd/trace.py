@@ -1,0 +1,221 @@
+"""The answer to a lineage question about RDDs. A Traced is an RDD of the raw records at the traced point, evaluated
+when an action asks for it; goBack and goNext move the point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark import RDD
+
+from whence.rdd.capture import captured
+from whence.rdd.inside import back_to
+from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.propagate import read_full
+from whence.rdd.records import records_at
+from whence.rdd.stages import Base, Node
+from whence.rdd.walk import Place, State, Tables
+
+if TYPE_CHECKING:
+    from whence.rdd.context import LineageContext
+
+
+class Traced(LineageRDD):
+    def __init__(self, context: LineageContext, evaluate: Callable[[Traced], State], origin: LineageRDD) -> None:
+        node = Node(next(context._ids), "trace", (), source=True)
+        context._sources[node.id] = self
+        serializer = context.spark.serializer
+        base = Base(
+            node,
+            self._load,
+            serializer,
+            lambda: [(node.id, i) for i in range(base.jrdd.partitions().size())],
+        )
+        self._evaluate, self._origin = evaluate, origin
+        self._found: State | None = None
+        self._notes: list[str] = []
+        super().__init__(context, base, (), lambda: RDD(base.jrdd, context.spark, serializer))
+
+    @classmethod
+    def start(cls, rdd: LineageRDD) -> Traced:
+        """All records of an RDD, as the place to trace from."""
+
+        def whole(traced: Traced) -> State:
+            context = rdd.ctx
+            if isinstance(rdd, Traced):
+                traced._notes.extend(rdd._notes)
+                return rdd.state
+            if rdd.node.source:
+                return whole_source(context, rdd)
+            return {
+                Place(*key, context._open[key].last): np.arange(context._open[key].n_out)
+                for key in captured(rdd)
+                if context._open[key].n_out
+            }
+
+        return cls(rdd.ctx, whole, rdd)
+
+    # The question
+
+    def getLineage(self) -> Traced:
+        return self
+
+    def goBack(self, to: LineageRDD | None = None) -> Traced:
+        """One operator or one stage back, to the records there that these came from; at a source, the same records.
+        With `to`: back to that RDD, wherever in a stage it is."""
+        if to is None:
+            return self._moved(lambda tables, state, note: tables.back(state, note))
+        wanted = to
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            return back_to(self.ctx, state, wanted.node, note)
+
+        return self._moved(move)
+
+    def goBackAll(self, source: LineageRDD | None = None) -> Traced:
+        """To the sources, or to one of them."""
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            found = stored_whole(self.ctx, state) or tables.back_all(state, note)
+            if source is None:
+                return found
+            return {p: x for p, x in found.items() if p.stage == source.node.id}
+
+        return self._moved(move)
+
+    def goNext(self) -> Traced:
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            _, readers = self._readers()
+            return tables.forth(self._on_the_way(tables, state, readers, note), readers, note)
+
+        return self._moved(move)
+
+    def goNextAll(self) -> Traced:
+        """To every result that an action computed from these records."""
+
+        def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
+            limits, readers = self._readers()
+            start = self._on_the_way(tables, state, readers, note)
+            found = tables.forth_all(start, readers, set(limits), note)
+            found = {p: x[x < limits[p[:3]]] for p, x in found.items()}
+            return {p: x for p, x in found.items() if len(x)}
+
+        return self._moved(move)
+
+    def _moved(self, move: Callable[[Tables, State, Callable[[str], None]], State]) -> Traced:
+        def evaluate(traced: Traced) -> State:
+            before = self.state
+            traced._notes.extend(self._notes)
+            return move(self.ctx._open, before, traced._note)
+
+        return Traced(self.ctx, evaluate, self._origin)
+
+    def _note(self, note: str) -> None:
+        if note not in self._notes:
+            self._notes.append(note)
+
+    def _readers(self) -> tuple[dict[tuple[int, int, int], int], Any]:
+        """The results' tables, each with how many of its records an action computed, and who read what for them."""
+        limits: dict[tuple[int, int, int], int] = {}
+        for rdd, limit in list(self.ctx._results.values()):
+            if rdd is self._origin and len(self.ctx._results) > 1:
+                continue
+            left = limit
+            for key in captured(rdd):
+                n = self.ctx._open[key].n_out
+                taken = n if left is None else min(n, left)
+                left = None if left is None else left - taken
+                limits[key] = taken
+        return limits, self.ctx._open.readers(limits)
+
+    def _on_the_way(self, tables: Tables, state: State, readers: Any, note: Callable[[str], None]) -> State:
+        """An RDD made only to ask (a filter over the input, say) led to no result: step back to what did."""
+        read = {key for keys in readers.values() for key in keys}
+        while any(p.attempt >= 0 and p[:3] not in read for p in state):
+            aside = {p: x for p, x in state.items() if p.attempt >= 0 and p[:3] not in read}
+            if any(
+                origin in readers
+                for p, x in aside.items()
+                for origin, _ in (tables.of(p).leaves_as(x) if p.space == tables.of(p).last else ())
+            ):
+                break
+            rest = {p: x for p, x in state.items() if p not in aside}
+            for p, x in tables.back(aside, note).items():
+                rest[p] = np.union1d(rest[p], x) if p in rest else x
+            state = rest
+        return state
+
+    # The answer
+
+    @property
+    def state(self) -> State:
+        if self._found is None:
+            self._found = self._evaluate(self)
+        return self._found
+
+    @property
+    def exact(self) -> bool:
+        return not self.notes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which operators widened the answer, and why."""
+        _ = self.state
+        return tuple(self._notes)
+
+    @cached_property
+    def _records(self) -> list[Any]:
+        return [r for place, positions in self.state.items() for r in records_at(self.ctx, place, positions)]
+
+    def _load(self) -> Any:
+        records = self._records
+        slices = max(1, min(len(self.state), self.ctx.defaultParallelism, len(records)))
+        return self.ctx.spark.parallelize(records, slices)._jrdd
+
+    # The records are on the driver once the trace is evaluated: these need no Spark job.
+
+    def collect(self) -> list[Any]:
+        return list(self._records)
+
+    def count(self) -> int:
+        return sum(map(len, self.state.values()))
+
+    def take(self, num: int) -> list[Any]:
+        return self._records[:num]
+
+    def isEmpty(self) -> bool:
+        return self.count() == 0
+
+    def show(self, n: int = 20) -> None:
+        """Print the first records, with where each was read."""
+        left = n
+        for place, positions in self.state.items():
+            some = positions[:left]
+            for position, record in zip(some.tolist(), records_at(self.ctx, place, some), strict=True):
+                print(f"{self.ctx._where(place, position)}\t{record}")
+            left -= len(some)
+            if left <= 0:
+                break
+
+
+def stored_whole(context: LineageContext, state: State) -> State | None:
+    """The way to the sources where the strategy put it together beforehand; it knows nothing of supersets."""
+    found: State = {}
+    for place, positions in state.items():
+        if place.attempt < 0 or place.space != context._open.of(place).last:
+            return None
+        if any(link["kind"] == "prefix" for link in context._open.of(place).links):
+            return None
+        one = read_full(context._directory, place[:3], positions)
+        if one is None:
+            return None
+        for p, x in one.items():
+            found[p] = np.union1d(found[p], x) if p in found else x
+    return dict(sorted(found.items()))
+
+
+def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
+    counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
+    return {Place(rdd.node.id, i, -1, 0): np.arange(n) for i, n in enumerate(counts) if n}

@@ -1,0 +1,514 @@
+"""The catalogue: runs, datasets, their versions and the edges between them. No pyspark: the server needs no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownDataset
+from whence.model.lineage import EVERY_COLUMN, Application, ColumnEdge, DatasetVersion, Edge, Observation
+from whence.store import graph
+from whence.store.database import open_engine, retrying, writing
+from whence.store.entities import Entities
+from whence.store.location import StoreLocation
+from whence.store.record import record
+from whence.store.results import Results
+from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, versions
+
+Named = Dataset | tuple[str, str] | str
+"""A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
+Moment = datetime | float | str
+
+
+_RECORD_LOCK = 0x77656E6366  # one writer at a time: two that see a new dataset at once would both add it
+_NAMES = (datasets.c.namespace, datasets.c.name)
+
+
+class Catalog:
+    """Every method is one transaction; any thread and any number of processes may use the same store."""
+
+    def __init__(self, engine: sa.Engine, location: StoreLocation) -> None:
+        self._engine = engine
+        self._writer = writing(engine)
+        self._location = location
+
+    @classmethod
+    def open(cls, location: StoreLocation) -> Catalog:
+        return cls(open_engine(location), location)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def record(self, observation: Observation) -> None:
+        """Write down what a run did: the run, new versions of what it changed, and the edges between versions."""
+        ended = observation.run.ended or observation.run.started
+        at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
+
+        def work(connection: sa.Connection) -> None:
+            if connection.dialect.name == "postgresql":
+                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
+            _upsert(connection, runs, _run_row(observation.run), ["id"])
+            record(connection, observation, at)
+
+        self._write(work)
+
+    def add_run(self, run: Run) -> None:
+        """Write the run down; one of the same id is replaced."""
+        self._write(lambda c: _upsert(c, runs, _run_row(run), ["id"]))
+
+    def run(self, run_id: str) -> Run | None:
+        found = self._read(sa.select(runs).where(runs.c.id == run_id))
+        return _run(found[0]) if found else None
+
+    def runs(self, application: str | None = None, kind: str | None = None, status: str | None = None) -> Results[Run]:
+        """Runs, oldest first."""
+        query = sa.select(runs).order_by(runs.c.started, runs.c.id)
+        for column, wanted in ((runs.c.application, application), (runs.c.kind, kind), (runs.c.status, status)):
+            if wanted is not None:
+                query = query.where(column == wanted)
+        return Results([_run(row) for row in self._read(query)], Run)
+
+    def add_dataset(self, dataset: Dataset) -> None:
+        row = {
+            "namespace": dataset.namespace,
+            "name": dataset.name,
+            "kind": dataset.kind,
+            "created": seconds(dataset.created) or datetime.now(timezone.utc).timestamp(),
+            "dropped": seconds(dataset.dropped),
+        }
+
+        def work(connection: sa.Connection) -> None:
+            _upsert(connection, datasets, row, ["namespace", "name"], keep=("created",))
+            here = (datasets.c.namespace == dataset.namespace, datasets.c.name == dataset.name)
+            number = connection.execute(sa.select(datasets.c.id).where(*here)).scalar_one()
+            named = sa.select(aliases.c.id).where(
+                aliases.c.dataset == number, aliases.c.namespace == dataset.namespace, aliases.c.name == dataset.name
+            )
+            if connection.execute(named).first() is None:
+                values = {
+                    "dataset": number,
+                    "namespace": dataset.namespace,
+                    "name": dataset.name,
+                    "since": row["created"],
+                }
+                connection.execute(aliases.insert().values(values))
+
+        self._write(work)
+
+    def datasets(self, kind: str | None = None, dropped: bool = True) -> Results[Dataset]:
+        """All datasets ever seen, in order of their names; `dropped=False` leaves out those that are gone."""
+        query = sa.select(datasets, versions.c.columns).outerjoin(versions, _current()).order_by(*_NAMES)
+        if kind is not None:
+            query = query.where(datasets.c.kind == kind)
+        if not dropped:
+            query = query.where(datasets.c.dropped.is_(None))
+        return Results([_dataset(row) for row in self._read(query)], Dataset)
+
+    def dataset(self, named: Named, as_of: Moment | None = None) -> Dataset:
+        """The one dataset of this name; raises UnknownDataset when there is none, or more than one."""
+        with self._reading() as connection:
+            return self._datasets(connection, [self._find(connection, named, as_of)])[0]
+
+    def aliases(self, named: Named) -> tuple[tuple[str, str], ...]:
+        """Every (namespace, name) by which this data goes or went."""
+        with self._reading() as connection:
+            number = self._find(connection, named, None)
+            query = sa.select(aliases.c.namespace, aliases.c.name).where(aliases.c.dataset == number)
+            return tuple((row.namespace, row.name) for row in connection.execute(query.order_by(aliases.c.id)))
+
+    def versions(self, named: Named) -> Results[DatasetVersion]:
+        with self._reading() as connection:
+            number = self._find(connection, named, None)
+            (dataset,) = self._datasets(connection, [number])
+            query = sa.select(versions).where(versions.c.dataset == number).order_by(versions.c.number)
+            found = [
+                DatasetVersion(
+                    dataset, r.number, r.run, moment(r.at), r.how, r.external, tuple(tuple(c) for c in r.columns)
+                )
+                for r in connection.execute(query)
+            ]
+        return Results(found, DatasetVersion)
+
+    def changed_by(self, run: str | Run) -> Results[DatasetVersion]:
+        """The versions of datasets that a run made."""
+        number = run.id if isinstance(run, Run) else run
+        with self._reading() as connection:
+            rows = connection.execute(
+                sa.select(versions).where(versions.c.run == number).order_by(versions.c.dataset, versions.c.number)
+            ).all()
+            known = self._datasets(connection, [row.dataset for row in rows])
+            found = [
+                DatasetVersion(d, r.number, r.run, moment(r.at), r.how, r.external, tuple(tuple(c) for c in r.columns))
+                for d, r in zip(known, rows, strict=True)
+            ]
+        return Results(found, DatasetVersion)
+
+    def applications(self) -> Results[Application]:
+        """Each application with its runs rolled up; the runs themselves stay apart."""
+        name = runs.c.application
+        failed = sa.func.sum(sa.case((runs.c.status == FAILED, 1), else_=0))
+        query = (
+            sa.select(name, sa.func.count(), failed, sa.func.min(runs.c.started), sa.func.max(runs.c.ended))
+            .group_by(name)
+            .order_by(sa.func.min(runs.c.started))
+        )
+        sides = (
+            sa.select(runs.c.application, edges.c.source, edges.c.target)
+            .join(edges, edges.c.run == runs.c.id)
+            .distinct()
+        )
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+            ends = connection.execute(sides).all()
+            numbers = sorted({n for e in ends for n in (e.source, e.target)})
+            known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
+        found = []
+        for application, count, bad, first, last in rows:
+            own = [e for e in ends if e.application == application]
+            inputs = tuple(known[n] for n in dict.fromkeys(e.source for e in own))
+            outputs = tuple(known[n] for n in dict.fromkeys(e.target for e in own))
+            found.append(Application(application, count, int(bad or 0), moment(first), moment(last), inputs, outputs))
+        return Results(found, Application)
+
+    def edges(
+        self,
+        level: str = "dataset",
+        run: str | Run | None = None,
+        source: Named | None = None,
+        target: Named | None = None,
+        as_of: Moment | None = None,
+        expand: bool = True,
+    ) -> Results[Edge] | Results[ColumnEdge]:
+        """What every run was seen to do, oldest first. With `as_of`, only the edges that held at that time.
+
+        A link that reaches every column of its target stands once for each of them; with expand=False once, as `*`.
+        """
+        _require(level, ("dataset", "column"), "level")
+        with self._reading() as connection:
+            query = sa.select(edges).order_by(edges.c.id)
+            if run is not None:
+                query = query.where(edges.c.run == (run.id if isinstance(run, Run) else run))
+            if source is not None:
+                query = query.where(edges.c.source == self._find(connection, source, None))
+            if target is not None:
+                query = query.where(edges.c.target == self._find(connection, target, None))
+            if as_of is not None:
+                when = _when(as_of)
+                query = query.where(edges.c.at <= when, (edges.c.closed == OPEN) | (edges.c.closed_at > when))
+            rows = connection.execute(query).all()
+            steps = [
+                graph.Step(
+                    r.source,
+                    r.target,
+                    r.kind,
+                    r.mapping,
+                    (r.source_version,) * 2,
+                    (r.target_version,) * 2,
+                    r.run,
+                    r.at,
+                    0,
+                )
+                for r in rows
+            ]
+            if level == "dataset":
+                return Results(self._edges(connection, steps), Edge)
+            found = list(graph.columns_of(connection, steps))
+            return Results(self._column_edges(connection, found, expand), ColumnEdge)
+
+    def lineage(
+        self,
+        dataset: Named,
+        direction: str = "backward",
+        depth: int | None = None,
+        level: str = "dataset",
+        as_of: Moment | None = None,
+        column: str | None = None,
+    ) -> Results[Edge] | Results[ColumnEdge]:
+        """The edges behind a dataset (backward) or after it (forward), nearest first, up to `depth` steps away.
+
+        Backward starts at the version of the time asked; what an overwrite has replaced is no longer behind it. Equal
+        edges of many runs stand once, with their latest run. `column` asks about one column and implies level="column".
+        """
+        _require(direction, ("backward", "forward"), "direction")
+        _require(level, ("dataset", "column"), "level")
+        backward = direction == "backward"
+        when = None if as_of is None else _when(as_of)
+        with self._reading() as connection:
+            number = self._find(connection, dataset, as_of)
+            start = {number: self._start(connection, number, backward, when)}
+            if level == "dataset" and column is None:
+                steps = [s for some in graph.walk(connection, start, backward, depth, when) for s in some]
+                return Results(self._edges(connection, steps), Edge)
+            wanted: dict[int, set[str] | None] = {number: None if column is None else {column}}
+            walked = graph.walk_columns(connection, start, wanted, backward, depth, when)
+            found = [c for some in walked for c in some]
+            return Results(self._column_edges(connection, found), ColumnEdge)
+
+    def diff(
+        self, before: Moment, after: Moment, dataset: Named | None = None, level: str = "dataset"
+    ) -> tuple[Results[Edge] | Results[ColumnEdge], Results[Edge] | Results[ColumnEdge]]:
+        """(added, removed): how the edges, or the lineage of one dataset, differ between two times."""
+
+        def at(when: Moment) -> Results[Edge] | Results[ColumnEdge]:
+            if dataset is None:
+                return self.edges(level, as_of=when)
+            try:
+                return self.lineage(dataset, level=level, as_of=when)
+            except UnknownDataset:
+                return Results([], Edge)
+
+        old, new = at(before), at(after)
+        kind: type[Edge] | type[ColumnEdge] = Edge if level == "dataset" else ColumnEdge
+        old_keys, new_keys = {_key(e) for e in old}, {_key(e) for e in new}
+        added = [e for e in new if _key(e) not in old_keys]
+        removed = [e for e in old if _key(e) not in new_keys]
+        return Results(added, kind), Results(removed, kind)  # type: ignore[return-value]
+
+    def add_operators(self, added: Iterable[Operator]) -> None:
+        """Write operators of existing runs down, in order; one of the same run and id is replaced."""
+        rows = [
+            {
+                "run": operator.run,
+                "id": operator.id,
+                "position": position,
+                "name": operator.name,
+                "kind": operator.kind,
+                "inside": operator.inside,
+                "inputs": list(operator.inputs),
+                "strategy": operator.strategy,
+                "details": dict(operator.details),
+            }
+            for position, operator in enumerate(added)
+        ]
+        if rows:
+            self._write(lambda c: _upsert_all(c, operators, rows, ["run", "id"]))
+
+    @property
+    def entities(self) -> Entities:
+        """The type system: types, entities and relationships, the built-in ones and the user's own."""
+        return Entities(self._read, self._write)
+
+    def operators(self, run_id: str) -> tuple[Operator, ...]:
+        query = sa.select(operators).where(operators.c.run == run_id).order_by(operators.c.position, operators.c.id)
+        return tuple(
+            Operator(r.id, r.run, r.name, r.kind, r.inside, tuple(r.inputs), r.strategy, r.details)
+            for r in self._read(query)
+        )
+
+    def _start(self, connection: sa.Connection, number: int, backward: bool, when: float | None) -> tuple[int, int]:
+        query = sa.select(sa.func.max(versions.c.number)).where(versions.c.dataset == number)
+        if when is not None:
+            query = query.where(versions.c.at <= when)
+        last = connection.execute(query).scalar() or 0
+        return (last, last) if backward else (0, OPEN if when is None else last)
+
+    def _find(self, connection: sa.Connection, named: Named, as_of: Moment | None) -> int:
+        namespace, name = (None, named) if isinstance(named, str) else tuple(named)
+        query = sa.select(
+            aliases.c.dataset, aliases.c.since, aliases.c.until, datasets.c.namespace, datasets.c.name
+        ).join(datasets, datasets.c.id == aliases.c.dataset)
+        exact = (
+            aliases.c.name == name
+            if namespace is None
+            else (aliases.c.name == name) & (aliases.c.namespace == namespace)
+        )
+        rows = connection.execute(query.where(exact)).all()
+        if not rows and namespace is None:
+            clean = str(name).rstrip("/").removeprefix("file:").replace("//", "/")
+            ends = aliases.c.name.endswith(f".{name}", autoescape=True) | (aliases.c.name == clean)
+            ends = ends | aliases.c.name.endswith(f"/{str(name).strip('/')}", autoescape=True)
+            rows = connection.execute(query.where(ends)).all()
+        if as_of is not None:
+            when = _when(as_of)
+            then = [row for row in rows if row.since <= when and (row.until is None or row.until > when)]
+        else:
+            then = [row for row in rows if row.until is None]
+        found = {row.dataset: (row.namespace, row.name) for row in then or rows}
+        if len(found) == 1:
+            return int(next(iter(found)))
+        if not found:
+            raise UnknownDataset(
+                f"The catalogue knows no dataset {named!r}. w.catalog.datasets() lists those it knows."
+            )
+        some = ", ".join(repr(f) for f in list(found.values())[:5])
+        raise UnknownDataset(f"{named!r} may be any of {len(found)} datasets: {some}. Give (namespace, name).")
+
+    def _datasets(self, connection: sa.Connection, numbers: Iterable[int]) -> list[Dataset]:
+        wanted = list(numbers)
+        query = sa.select(datasets, versions.c.columns).outerjoin(versions, _current())
+        found: dict[int, Dataset] = {}
+        for first in range(0, len(wanted), 500):
+            chunk = wanted[first : first + 500]
+            for row in connection.execute(query.where(datasets.c.id.in_(chunk))):
+                found[row.id] = _dataset(row)
+        return [found[number] for number in wanted]
+
+    def _edges(self, connection: sa.Connection, steps: list[graph.Step]) -> list[Edge]:
+        numbers = list({n: None for s in steps for n in (s.source, s.target)})
+        known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
+        return [
+            Edge(
+                known[s.source],
+                known[s.target],
+                s.run,
+                s.kind,
+                s.source_versions[1],
+                s.target_versions[1],
+                moment(s.at),
+                s.depth,
+            )
+            for s in steps
+        ]
+
+    def _column_edges(
+        self, connection: sa.Connection, found: list[graph.ColumnStep], expand: bool = True
+    ) -> list[ColumnEdge]:
+        numbers = list({n: None for c in found for n in (c.step.source, c.step.target)})
+        known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
+        every = {c.step.target for c in found if c.target_column == EVERY_COLUMN}
+        columns = self._columns(connection, every)
+        result = []
+        for c in found:
+            s = c.step
+            names: Iterable[str] = (c.target_column,)
+            if c.target_column == EVERY_COLUMN and expand:
+                names = columns.get((s.target, s.target_versions[1])) or known[s.target].columns or (EVERY_COLUMN,)
+            for name in names:
+                result.append(
+                    ColumnEdge(
+                        known[s.source],
+                        c.source_column,
+                        known[s.target],
+                        name,
+                        s.run,
+                        c.kind,
+                        c.subtype,
+                        c.masking,
+                        s.source_versions[1],
+                        s.target_versions[1],
+                        moment(s.at),
+                        s.depth,
+                    )
+                )
+        return result
+
+    def _columns(self, connection: sa.Connection, numbers: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        wanted = list(numbers)
+        for first in range(0, len(wanted), 500):
+            query = sa.select(versions.c.dataset, versions.c.number, versions.c.columns)
+            for row in connection.execute(query.where(versions.c.dataset.in_(wanted[first : first + 500]))):
+                found[(row.dataset, row.number)] = tuple(c[0] for c in row.columns)
+        return found
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise StoreError(f"The store {self._location} cannot be read: {error.orig}") from error
+
+    def _read(self, query: sa.Select[Any]) -> list[Any]:
+        with self._reading() as connection:
+            return list(connection.execute(query))
+
+    def _write(self, action: Callable[[sa.Connection], object]) -> None:
+        def work() -> None:
+            with self._writer.begin() as connection:
+                action(connection)
+
+        try:
+            retrying(work)
+        except DBAPIError as error:
+            raise StoreError(f"The store {self._location} cannot be written: {error.orig}") from error
+
+
+def seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
+
+
+def moment(at: float | None) -> datetime | None:
+    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
+
+
+def _upsert(
+    connection: sa.Connection, table: sa.Table, row: Mapping[str, object], key: list[str], keep: tuple[str, ...] = ()
+) -> None:
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as pg_insert
+
+        statement = pg_insert(table).values(row)
+    else:
+        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+
+        statement = sqlite_insert(table).values(row)  # type: ignore[assignment]
+    changed = {name: statement.excluded[name] for name in row if name not in key and name not in keep}
+    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changed))
+
+
+def _upsert_all(
+    connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, object]], key: list[str]
+) -> None:
+    for row in rows:
+        _upsert(connection, table, row, key)
+
+
+def _run(row: Any) -> Run:
+    return Run(
+        row.id,
+        row.kind,
+        row.name,
+        row.status,
+        row.error,
+        moment(row.started),
+        moment(row.ended),
+        row.application,
+        row.details,
+    )
+
+
+def _run_row(run: Run) -> dict[str, object]:
+    return {
+        "id": run.id,
+        "kind": run.kind,
+        "name": run.name,
+        "status": run.status,
+        "error": run.error,
+        "started": seconds(run.started),
+        "ended": seconds(run.ended),
+        "application": run.application,
+        "details": dict(run.details),
+    }
+
+
+def _dataset(row: Any) -> Dataset:
+    columns = tuple(c[0] for c in row.columns or ())
+    return Dataset(row.namespace, row.name, row.kind, moment(row.created), moment(row.dropped), columns, row.version)
+
+
+def _current() -> sa.ColumnElement[bool]:
+    return (versions.c.dataset == datasets.c.id) & (versions.c.number == datasets.c.version)
+
+
+def _key(edge: Edge | ColumnEdge) -> tuple[object, ...]:
+    if isinstance(edge, ColumnEdge):
+        return (edge.source, edge.source_column, edge.target, edge.target_column, edge.kind, edge.subtype, edge.masking)
+    return edge.source, edge.target, edge.kind
+
+
+def _require(value: str, allowed: tuple[str, ...], name: str) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is none of {', '.join(map(repr, allowed))}.")
+
+
+def _when(at: Moment) -> float:
+    """A time without a zone is local, as everywhere in Python."""
+    if isinstance(at, str):
+        at = datetime.fromisoformat(at)
+    return at.timestamp() if isinstance(at, datetime) else float(at)

@@ -1,0 +1,269 @@
+"""Writes one observation into the catalogue: names become datasets, changes become versions, links become edges."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from whence.model import FAILED
+from whence.model.lineage import Change, Observation, Seen
+from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns, mappings, versions
+
+
+@dataclass
+class _Known:
+    id: int
+    kind: str
+    version: int
+    namespace: str
+    name: str
+
+
+def record(connection: sa.Connection, observation: Observation, at: float) -> None:
+    """The run itself must already be written; a run that failed made nothing, so nothing follows from it."""
+    writer = _Writer(connection, observation, at)
+    if observation.run.status != FAILED:
+        writer.write()
+
+
+class _Writer:
+    def __init__(self, connection: sa.Connection, observation: Observation, at: float) -> None:
+        self._c = connection
+        self._o = observation
+        self._at = at
+        self._found: dict[int, _Known] = {}
+
+    def write(self) -> None:
+        observation = self._o
+        for place, seen in enumerate(observation.datasets):
+            if not self._is_new_name(place):
+                self._found[place] = self._resolve(seen)
+        sources = {link.source for link in observation.links}
+        before = {place: self._read_version(place) for place in sources}
+        after: dict[int, int] = {}
+        mapping = self._mappings()
+        done: set[int] = set()
+        for change in observation.changes:
+            number = self._apply(change, before, mapping)
+            if number is not None:
+                after[change.dataset] = number
+            else:
+                done.add(change.dataset)
+        rows = []
+        for link in dict.fromkeys(observation.links):
+            if link.target in done:
+                continue
+            target = self._found[link.target]
+            rows.append(
+                {
+                    "run": observation.run.id,
+                    "source": self._found[link.source].id,
+                    "source_version": before[link.source],
+                    "target": target.id,
+                    "target_version": after.get(link.target, max(target.version, 1)),
+                    "closed": OPEN,
+                    "kind": link.kind,
+                    "mapping": mapping.get(link.target),
+                    "at": self._at,
+                }
+            )
+            if link.target not in after and target.version == 0:
+                after[link.target] = self._add_version(link.target, "append")
+        if rows:
+            self._c.execute(edges.insert(), rows)
+
+    def _is_new_name(self, place: int) -> bool:
+        return any(change.to == place for change in self._o.changes)
+
+    def _resolve(self, seen: Seen) -> _Known:
+        known = self._lookup(seen.namespace, seen.name)
+        if known is None:
+            for namespace, name in seen.aliases:
+                other = self._lookup(namespace, name)
+                unnamed = other is not None and other.namespace == "spark-ml"
+                if other is None or (other.kind != "path" and seen.kind != "path" and not unnamed):
+                    continue
+                known = other
+                if unnamed or (other.kind == "path" and seen.kind != "path"):
+                    # a path that turns out to be a table, a model that is saved: the new name is the better one
+                    self._c.execute(
+                        datasets.update()
+                        .where(datasets.c.id == other.id)
+                        .values(namespace=seen.namespace, name=seen.name, kind=seen.kind)
+                    )
+                    self._add_alias(other.id, seen.namespace, seen.name)
+                break
+        if known is None:
+            inserted = self._c.execute(
+                datasets.insert().values(
+                    namespace=seen.namespace, name=seen.name, kind=seen.kind, created=self._at, version=0
+                )
+            )
+            known = _Known(int(inserted.inserted_primary_key[0]), seen.kind, 0, seen.namespace, seen.name)  # type: ignore[index]
+            self._add_alias(known.id, seen.namespace, seen.name)
+        for namespace, name in seen.aliases:
+            other = self._lookup(namespace, name)
+            if other is None:
+                self._add_alias(known.id, namespace, name)
+            elif other.id != known.id and other.kind == "path":
+                self._absorb(known, other)
+        return known
+
+    def _absorb(self, known: _Known, other: _Known) -> None:
+        """A table and its path, seen apart, turn out to be one: the path's edges go to the table."""
+        shift = known.version
+        self._c.execute(
+            edges.update()
+            .where(edges.c.target == other.id)
+            .values(
+                target=known.id,
+                target_version=edges.c.target_version + shift,
+                closed=sa.case((edges.c.closed == OPEN, OPEN), else_=edges.c.closed + shift),
+            )
+        )
+        self._c.execute(
+            edges.update()
+            .where(edges.c.source == other.id)
+            .values(source=known.id, source_version=edges.c.source_version + shift)
+        )
+        self._c.execute(mapping_columns.update().where(mapping_columns.c.source == other.id).values(source=known.id))
+        self._c.execute(
+            versions.update()
+            .where(versions.c.dataset == other.id)
+            .values(dataset=known.id, number=versions.c.number + shift)
+        )
+        self._c.execute(aliases.update().where(aliases.c.dataset == other.id).values(dataset=known.id))
+        self._c.execute(datasets.delete().where(datasets.c.id == other.id))
+        known.version += other.version
+        self._c.execute(datasets.update().where(datasets.c.id == known.id).values(version=known.version))
+
+    def _lookup(self, namespace: str, name: str) -> _Known | None:
+        row = self._c.execute(
+            sa.select(datasets.c.id, datasets.c.kind, datasets.c.version, datasets.c.namespace, datasets.c.name)
+            .join(aliases, aliases.c.dataset == datasets.c.id)
+            .where(aliases.c.name == name, aliases.c.namespace == namespace, aliases.c.until.is_(None))
+        ).first()
+        return None if row is None else _Known(row.id, row.kind, row.version, row.namespace, row.name)
+
+    def _add_alias(self, dataset: int, namespace: str, name: str) -> None:
+        self._c.execute(aliases.insert().values(dataset=dataset, namespace=namespace, name=name, since=self._at))
+
+    def _read_version(self, place: int) -> int:
+        """The version that was read. A dataset never seen before, or changed by others meanwhile, gets one now."""
+        known, external = self._found[place], self._o.datasets[place].version
+        if external is not None:
+            found = self._c.execute(
+                sa.select(sa.func.max(versions.c.number)).where(
+                    versions.c.dataset == known.id, versions.c.external == external
+                )
+            ).scalar()
+            if found is not None:
+                return int(found)
+        if known.version == 0 or external is not None:
+            return self._add_version(place, "seen", external)
+        return known.version
+
+    def _add_version(self, place: int, how: str, external: str | None = None) -> int:
+        known, seen = self._found[place], self._o.datasets[place]
+        known.version += 1
+        columns = [list(c) for c in seen.columns]
+        if how in ("alter", "append", "truncate", "drop") and (not columns or columns[0][0].startswith("+")):
+            columns = self._columns_before(known) + [[c[0].lstrip("+"), c[1]] for c in columns]
+        self._c.execute(
+            versions.insert().values(
+                dataset=known.id,
+                number=known.version,
+                run=self._o.run.id,
+                at=self._at,
+                how=how,
+                external=external,
+                columns=columns,
+            )
+        )
+        dropped = self._at if how == "drop" else None
+        self._c.execute(
+            datasets.update().where(datasets.c.id == known.id).values(version=known.version, dropped=dropped)
+        )
+        return known.version
+
+    def _columns_before(self, known: _Known) -> list[list[str]]:
+        found = self._c.execute(
+            sa.select(versions.c.columns)
+            .where(versions.c.dataset == known.id, versions.c.number < known.version)
+            .order_by(versions.c.number.desc())
+            .limit(1)
+        ).scalar()
+        return list(found or [])
+
+    def _apply(self, change: Change, before: dict[int, int], mapping: dict[int, int]) -> int | None:
+        """The new version of the changed dataset; None when nothing changed at all."""
+        known = self._found[change.dataset]
+        if change.how == "rename" and change.to is not None:
+            self._rename(known, self._o.datasets[change.to])
+            return self._add_version(change.dataset, "rename")
+        if change.how == "define" and self._is_defined_so(change.dataset, mapping.get(change.dataset)):
+            return None
+        number = self._add_version(change.dataset, change.how, self._o.datasets[change.dataset].version)
+        if change.how in ("overwrite", "define", "truncate", "drop", "create"):
+            self._c.execute(
+                edges.update()
+                .where(edges.c.target == known.id, edges.c.closed == OPEN)
+                .values(closed=number, closed_at=self._at)
+            )
+        return number
+
+    def _is_defined_so(self, place: int, mapping: int | None) -> bool:
+        known = self._found[place]
+        held = self._c.execute(
+            sa.select(edges.c.source, edges.c.mapping).where(edges.c.target == known.id, edges.c.closed == OPEN)
+        ).all()
+        wanted = {self._found[link.source].id for link in self._o.links if link.target == place}
+        return {row.source for row in held} == wanted and {row.mapping for row in held} == {mapping}
+
+    def _rename(self, known: _Known, to: Seen) -> None:
+        taken = self._lookup(to.namespace, to.name)
+        if taken is not None and taken.id != known.id:
+            name = f"{taken.name} (until {self._at:.3f})"
+            self._c.execute(datasets.update().where(datasets.c.id == taken.id).values(name=name))
+            self._end_alias(taken.id, to.namespace, to.name)
+        short = known.name.rpartition(".")[2]
+        held = self._c.execute(sa.select(aliases).where(aliases.c.dataset == known.id, aliases.c.until.is_(None))).all()
+        for row in held:
+            if row.name.replace("/", ".").rpartition(".")[2] == short:
+                self._end_alias(known.id, row.namespace, row.name)
+        self._c.execute(datasets.update().where(datasets.c.id == known.id).values(namespace=to.namespace, name=to.name))
+        self._add_alias(known.id, to.namespace, to.name)
+        for namespace, name in to.aliases:
+            if self._lookup(namespace, name) is None:
+                self._add_alias(known.id, namespace, name)
+
+    def _end_alias(self, dataset: int, namespace: str, name: str) -> None:
+        self._c.execute(
+            aliases.update()
+            .where(aliases.c.dataset == dataset, aliases.c.namespace == namespace, aliases.c.name == name)
+            .values(until=self._at)
+        )
+
+    def _mappings(self) -> dict[int, int]:
+        """One mapping for each dataset written, found again by its digest when the same was seen before."""
+        by_target: dict[int, list[tuple[int, str, str, str, str, int]]] = defaultdict(list)
+        for c in self._o.columns:
+            source = self._found[c.source].id
+            by_target[c.target].append((source, c.source_column, c.target_column, c.kind, c.subtype, int(c.masking)))
+        found = {}
+        for place, links in by_target.items():
+            links.sort()
+            text = json.dumps([self._found[place].id, links], separators=(",", ":"))
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            number = self._c.execute(sa.select(mappings.c.id).where(mappings.c.digest == digest)).scalar()
+            if number is None:
+                number = self._c.execute(mappings.insert().values(digest=digest)).inserted_primary_key[0]  # type: ignore[index]
+                names = ("source", "source_column", "target_column", "kind", "subtype", "masking")
+                rows = [{"mapping": number, **dict(zip(names, link, strict=True))} for link in links]
+                self._c.execute(mapping_columns.insert(), rows)
+            found[place] = int(number)
+        return found

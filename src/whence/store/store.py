@@ -1,0 +1,53 @@
+"""One store: its catalogue and its tables, each opened at its first use."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from whence.store.location import StoreLocation, check_writable, parse_location
+
+if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
+    from pathlib import Path
+
+    from whence.store.catalog import Catalog
+    from whence.store.tables import Tables
+
+
+class Store:
+    def __init__(self, location: StoreLocation) -> None:
+        self.location = location
+        self._catalog: Catalog | None = None
+        self._tables: Tables | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def at(cls, store: str | Path | None) -> Store:
+        """The store that `store=` names. A directory that cannot be one is refused here; nothing is created yet."""
+        location = parse_location(store)
+        check_writable(location)
+        return cls(location)
+
+    @property
+    def catalog(self) -> Catalog:
+        with self._lock:
+            if self._catalog is None:
+                from whence.store.catalog import Catalog
+
+                self._catalog = Catalog.open(self.location)
+            return self._catalog
+
+    @property
+    def tables(self) -> Tables:
+        with self._lock:
+            if self._tables is None:
+                from whence.store.tables import Tables
+
+                self._tables = Tables(self.location.tables)
+            return self._tables
+
+    def close(self) -> None:
+        with self._lock:
+            if self._catalog is not None:
+                self._catalog.close()
+                self._catalog = None

@@ -1,0 +1,1047 @@
+/*
+ * Runs in the driver's JVM, compiled at attach time by Janino (the compiler inside Spark); see listener.py, which loads it.
+ * It turns the plan of every finished execution into one line of JSON and keeps the lines until Python fetches them.
+ * Nothing here may throw into Spark, wait for anybody, or grow without bound. Janino knows neither lambdas nor generics.
+ */
+package whence;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.util.ArrayDeque;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerApplicationEnd;
+import org.apache.spark.scheduler.SparkListenerEvent;
+import org.apache.spark.scheduler.SparkListenerJobEnd;
+import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd;
+import org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart;
+import org.apache.spark.sql.sources.BaseRelation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+public class Watcher extends SparkListener {
+    private final ArrayDeque lines = new ArrayDeque();
+    private final LinkedHashMap started = new LinkedHashMap();
+    private final java.util.HashSet noted = new java.util.HashSet();
+    private final int capacity;
+    private final int maxChars;
+    private final long maxNanos;
+    private long waiting = 0;
+    private long dropped = 0;
+    private long failed = 0;
+    private boolean closed = false;
+
+    public Watcher(int capacity, int maxChars, long maxMillis) {
+        this.capacity = capacity;
+        this.maxChars = maxChars;
+        this.maxNanos = maxMillis * 1000000L;
+    }
+
+    /* ---- Python's side ---- */
+
+    /** The oldest lines, joined by newlines; waits up to so many milliseconds for the first. */
+    public synchronized String take(int most, long millis) throws InterruptedException {
+        if (lines.isEmpty() && !closed && millis > 0) {
+            wait(millis);
+        }
+        StringBuilder all = new StringBuilder();
+        int taken = 0;
+        while (taken < most && !lines.isEmpty() && all.length() < 16000000) {
+            String line = (String) lines.poll();
+            waiting -= line.length();
+            if (taken++ > 0) {
+                all.append('\n');
+            }
+            all.append(line);
+        }
+        return all.toString();
+    }
+
+    public synchronized long dropped() {
+        return dropped;
+    }
+
+    public synchronized long failed() {
+        return failed;
+    }
+
+    public synchronized int size() {
+        return lines.size();
+    }
+
+    public synchronized void close() {
+        closed = true;
+        notifyAll();
+    }
+
+    public synchronized void put(String line) {
+        if (closed || lines.size() >= capacity || waiting > 20L * maxChars) {
+            dropped++;
+            return;
+        }
+        lines.add(line);
+        waiting += line.length();
+        notifyAll();
+    }
+
+    /** Tell also of jobs that compute this RDD (it came from a DataFrame, so its name says nothing). */
+    public synchronized void note(int rdd) {
+        if (noted.size() > 10000) {
+            noted.clear();
+        }
+        noted.add(Integer.valueOf(rdd));
+    }
+
+    /** The plan of a DataFrame as it stands, for the patches in Python (models, df.rdd). */
+    public String plan(QueryExecution qe) {
+        return new Snapshot(qe, maxChars, maxNanos).plan();
+    }
+
+    /** Ids of the attributes that a plan's leaves give, by which a leaf is known again. */
+    public String leafIds(QueryExecution qe) {
+        StringBuilder out = new StringBuilder();
+        scala.collection.Iterator leaves = qe.analyzed().collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            scala.collection.Iterator attributes = ((LogicalPlan) leaves.next()).output().iterator();
+            while (attributes.hasNext()) {
+                Object attribute = attributes.next();
+                if (attribute instanceof AttributeReference) {
+                    out.append(((AttributeReference) attribute).exprId().id()).append(' ');
+                }
+            }
+        }
+        return out.toString();
+    }
+
+    public String outputIds(QueryExecution qe) {
+        StringBuilder out = new StringBuilder();
+        scala.collection.Iterator attributes = qe.analyzed().output().iterator();
+        while (attributes.hasNext()) {
+            out.append(((org.apache.spark.sql.catalyst.expressions.Attribute) attributes.next()).exprId().id()).append(' ');
+        }
+        return out.toString();
+    }
+
+    public String qualified(String path, org.apache.spark.SparkContext context) throws Exception {
+        org.apache.hadoop.fs.Path given = new org.apache.hadoop.fs.Path(path);
+        return given.getFileSystem(context.hadoopConfiguration()).makeQualified(given).toString();
+    }
+
+    /** The RDDs behind one, as lines "id<tab>name<tab>class<tab>path"; stops at the ids given (space separated). */
+    public String rdds(org.apache.spark.rdd.RDD rdd, String stop) {
+        java.util.HashSet seen = new java.util.HashSet();
+        String[] ends = stop.split(" ");
+        java.util.HashSet endings = new java.util.HashSet();
+        for (int i = 0; i < ends.length; i++) {
+            endings.add(ends[i]);
+        }
+        ArrayDeque todo = new ArrayDeque();
+        todo.add(rdd);
+        StringBuilder out = new StringBuilder();
+        while (!todo.isEmpty() && seen.size() < 10000) {
+            org.apache.spark.rdd.RDD next = (org.apache.spark.rdd.RDD) todo.poll();
+            if (!seen.add(Integer.valueOf(next.id()))) {
+                continue;
+            }
+            out.append(next.id()).append('\t').append(next.name() == null ? "" : next.name().replace('\n', ' ').replace('\t', ' '));
+            out.append('\t').append(next.getClass().getSimpleName()).append('\t').append(rddPath(next)).append('\n');
+            if (endings.contains(String.valueOf(next.id()))) {
+                continue;
+            }
+            scala.collection.Iterator dependencies = next.dependencies().iterator();
+            while (dependencies.hasNext()) {
+                todo.add(((org.apache.spark.Dependency) dependencies.next()).rdd());
+            }
+        }
+        return out.toString();
+    }
+
+    private static String rddPath(org.apache.spark.rdd.RDD rdd) {
+        try {
+            if (rdd instanceof org.apache.spark.rdd.HadoopRDD) {
+                Object conf = call(rdd, "getJobConf");
+                return String.valueOf(call(conf, "get", "mapreduce.input.fileinputformat.inputdir"));
+            }
+            if (rdd instanceof org.apache.spark.rdd.NewHadoopRDD) {
+                Object conf = call(rdd, "getConf");
+                return String.valueOf(call(conf, "get", "mapreduce.input.fileinputformat.inputdir"));
+            }
+        } catch (Throwable ignored) {
+        }
+        return "";
+    }
+
+    /* ---- Spark's side ---- */
+
+    public void onOtherEvent(SparkListenerEvent event) {
+        try {
+            if (event instanceof SparkListenerSQLExecutionStart) {
+                SparkListenerSQLExecutionStart start = (SparkListenerSQLExecutionStart) event;
+                if (started.size() > 10000) {
+                    started.remove(started.keySet().iterator().next());
+                }
+                started.put(Long.valueOf(start.executionId()), start);
+            } else if (event instanceof SparkListenerSQLExecutionEnd) {
+                SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
+                finished((SparkListenerSQLExecutionStart) started.remove(Long.valueOf(end.executionId())), end);
+            } else if (event.getClass().getName().startsWith("org.apache.spark.sql.streaming.StreamingQueryListener")) {
+                streaming(event);
+            }
+        } catch (Throwable problem) {
+            problem(problem);
+        }
+    }
+
+    public void onJobStart(SparkListenerJobStart start) {
+        try {
+            if (start.properties() != null && start.properties().getProperty("spark.sql.execution.id") != null) {
+                return;
+            }
+            String tags = start.properties() == null ? null : start.properties().getProperty("spark.job.tags");
+            if (tags != null && tags.indexOf("whence-quiet") >= 0) {
+                return;
+            }
+            StringBuilder names = new StringBuilder();
+            StringBuilder ids = new StringBuilder();
+            scala.collection.Iterator stages = start.stageInfos().iterator();
+            while (stages.hasNext()) {
+                scala.collection.Iterator rdds = ((org.apache.spark.scheduler.StageInfo) stages.next()).rddInfos().iterator();
+                while (rdds.hasNext()) {
+                    org.apache.spark.storage.RDDInfo rdd = (org.apache.spark.storage.RDDInfo) rdds.next();
+                    if (rdd.name() != null && rdd.name().indexOf('/') >= 0 && rdd.name().indexOf(' ') < 0) {
+                        names.append(names.length() > 0 ? "," : "").append(Snapshot.quote(rdd.name()));
+                    }
+                    if (isNoted(rdd.id())) {
+                        ids.append(ids.length() > 0 ? "," : "").append(rdd.id());
+                    }
+                }
+            }
+            if (names.length() + ids.length() > 0) {
+                Object site = start.properties() == null ? null : start.properties().getProperty("callSite.short");
+                put("{\"what\":\"job\",\"job\":" + start.jobId() + ",\"at\":" + start.time() + ",\"paths\":[" + names + "],\"rdds\":["
+                    + ids + "],\"site\":" + Snapshot.quote(site == null ? "" : site.toString()) + "}");
+            }
+        } catch (Throwable problem) {
+            problem(problem);
+        }
+    }
+
+    private synchronized boolean isNoted(int rdd) {
+        return noted.contains(Integer.valueOf(rdd));
+    }
+
+    public void onApplicationEnd(SparkListenerApplicationEnd end) {
+        put("{\"what\":\"end\",\"at\":" + end.time() + "}");
+    }
+
+    private void streaming(SparkListenerEvent event) throws Exception {
+        String name = event.getClass().getSimpleName();
+        StringBuilder line = new StringBuilder("{\"what\":\"stream\",\"event\":").append(Snapshot.quote(name));
+        if (name.indexOf("Progress") >= 0) {
+            line.append(",\"progress\":").append(String.valueOf(call(call(event, "progress"), "json")));
+        } else {
+            line.append(",\"id\":").append(Snapshot.quote(String.valueOf(call(event, "id"))));
+            line.append(",\"run\":").append(Snapshot.quote(String.valueOf(call(event, "runId"))));
+            if (name.indexOf("Started") >= 0) {
+                line.append(",\"name\":").append(Snapshot.quote(String.valueOf(call(event, "name"))));
+            }
+            if (name.indexOf("Terminated") >= 0) {
+                Object exception = call(event, "exception");
+                if (exception instanceof scala.Some) {
+                    line.append(",\"error\":").append(Snapshot.quote(String.valueOf(((scala.Some) exception).value())));
+                }
+            }
+            line.append(",\"at\":").append(System.currentTimeMillis());
+        }
+        put(line.append('}').toString());
+    }
+
+    private void finished(SparkListenerSQLExecutionStart start, SparkListenerSQLExecutionEnd end) {
+        long began = System.nanoTime();
+        QueryExecution qe = end.qe();
+        if (start != null && start.jobTags().toString().indexOf("whence-quiet") >= 0) {
+            return;
+        }
+        StringBuilder line = new StringBuilder("{\"what\":\"query\",\"id\":").append(end.executionId());
+        if (start != null) {
+            line.append(",\"started\":").append(start.time()).append(",\"call\":").append(Snapshot.quote(Snapshot.cut(start.description(), 500)));
+            Object root = start.rootExecutionId();
+            if (root instanceof scala.Some) {
+                line.append(",\"root\":").append(((scala.Some) root).value());
+            }
+        }
+        line.append(",\"ended\":").append(end.time());
+        Object name = end.executionName();
+        if (name instanceof scala.Some) {
+            line.append(",\"action\":").append(Snapshot.quote(String.valueOf(((scala.Some) name).value())));
+        }
+        Object failure = end.executionFailure();
+        if (failure instanceof scala.Some) {
+            Throwable cause = (Throwable) ((scala.Some) failure).value();
+            line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(String.valueOf(cause), 4000)));
+        } else if (end.errorMessage() instanceof scala.Some && ((scala.Some) end.errorMessage()).value().toString().length() > 0) {
+            line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(((scala.Some) end.errorMessage()).value().toString(), 4000)));
+        }
+        if (qe != null) {
+            line.append(new Snapshot(qe, maxChars, maxNanos).execution());
+        }
+        line.append(",\"micros\":").append((System.nanoTime() - began) / 1000L).append('}');
+        put(line.toString());
+    }
+
+    private synchronized void problem(Throwable problem) {
+        failed++;
+        if (lines.size() < capacity) {
+            lines.add("{\"what\":\"problem\",\"text\":" + Snapshot.quote(Snapshot.cut(String.valueOf(problem), 1000)) + "}");
+            notifyAll();
+        }
+    }
+
+    static Object call(Object target, String method) throws Exception {
+        return Snapshot.call(target, method);
+    }
+
+    static Object call(Object target, String method, String argument) throws Exception {
+        Method found = target.getClass().getMethod(method, new Class[] {String.class});
+        return found.invoke(target, new Object[] {argument});
+    }
+}
+
+class TooLarge extends RuntimeException {
+    TooLarge() {
+        super("too large", null, false, false);
+    }
+}
+
+/* One plan as JSON: a node is {"c": class, "f": fields, "k": children}, an expression likewise, an attribute its number. */
+class Snapshot {
+    /* Operators whose columns follow from their own expressions: their output need not be told. */
+    private static final String PLAIN = " Project Filter Join Sort SubqueryAlias GlobalLimit LocalLimit Aggregate Window Generate Expand"
+        + " Repartition RepartitionByExpression ResolvedHint Sample LateralJoin ";
+    private final QueryExecution qe;
+    private final int maxChars;
+    private final long deadline;
+    private StringBuilder out = new StringBuilder();
+    private boolean coarse = false;
+    private int nodes = 0;
+
+    Snapshot(QueryExecution qe, int maxChars, long maxNanos) {
+        this.qe = qe;
+        this.maxChars = maxChars;
+        this.deadline = System.nanoTime() + maxNanos;
+    }
+
+    String execution() {
+        StringBuilder line = new StringBuilder();
+        try {
+            Object text = qe.logical().origin().sqlText();
+            if (text instanceof scala.Some) {
+                line.append(",\"sql\":").append(quote(cut(String.valueOf(((scala.Some) text).value()), 20000)));
+            }
+            if (qe.getClass().getSimpleName().equals("IncrementalExecution")) {
+                line.append(",\"stream\":{\"query\":").append(quote(String.valueOf(call(qe, "queryId"))));
+                line.append(",\"run\":").append(quote(String.valueOf(call(qe, "runId"))));
+                line.append(",\"batch\":").append(call(qe, "currentBatchId")).append('}');
+            }
+        } catch (Throwable ignored) {
+        }
+        try {
+            String mode = qe.sparkSession().sessionState().conf().getConfString("spark.sql.sources.partitionOverwriteMode", "STATIC");
+            line.append(",\"dynamic\":").append(mode.equalsIgnoreCase("DYNAMIC"));
+        } catch (Throwable ignored) {
+        }
+        String text = plan();
+        line.append(",\"plan\":").append(text);
+        if (text.toLowerCase().indexOf("\"subscribepattern\"") >= 0) {
+            java.util.TreeSet topics = new java.util.TreeSet();
+            try {
+                topics(qe.executedPlan(), topics, 0);
+            } catch (Throwable ignored) {
+            }
+            StringBuilder found = new StringBuilder();
+            java.util.Iterator some = topics.iterator();
+            while (some.hasNext()) {
+                found.append(found.length() > 0 ? "," : "").append(quote(String.valueOf(some.next())));
+            }
+            line.append(",\"topics\":[").append(found).append(']');
+        }
+        line.append(",\"coarse\":").append(coarse);
+        return line.toString();
+    }
+
+    /* A pattern says which topics might be read; only the physical scan knows which were. */
+    private static void topics(org.apache.spark.sql.execution.SparkPlan plan, java.util.Set found, int depth) throws Exception {
+        if (depth > 20) {
+            return;
+        }
+        scala.collection.Iterator leaves = plan.collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            Object leaf = leaves.next();
+            String name = leaf.getClass().getSimpleName();
+            if (name.equals("AdaptiveSparkPlanExec")) {
+                topics((org.apache.spark.sql.execution.SparkPlan) call(leaf, "executedPlan"), found, depth + 1);
+            } else if (name.endsWith("QueryStageExec")) {
+                topics((org.apache.spark.sql.execution.SparkPlan) call(leaf, "plan"), found, depth + 1);
+            } else if (name.equals("BatchScanExec")) {
+                scala.collection.Iterator partitions = ((scala.collection.Seq) call(leaf, "inputPartitions")).iterator();
+                while (partitions.hasNext()) {
+                    topic(partitions.next(), found);
+                }
+            } else if (name.equals("RowDataSourceScanExec")) {
+                org.apache.spark.rdd.RDD rdd = (org.apache.spark.rdd.RDD) call(leaf, "rdd");
+                while (!rdd.getClass().getSimpleName().equals("KafkaSourceRDD") && !rdd.dependencies().isEmpty()) {
+                    rdd = ((org.apache.spark.Dependency) rdd.dependencies().head()).rdd();
+                }
+                org.apache.spark.Partition[] partitions = rdd.partitions();
+                for (int i = 0; i < partitions.length; i++) {
+                    topic(partitions[i], found);
+                }
+            }
+        }
+    }
+
+    private static void topic(Object partition, java.util.Set found) throws Exception {
+        Object range = field(partition, "offsetRange", "offsetRange");
+        if (range != null) {
+            found.add(call(call(range, "topicPartition"), "topic"));
+        }
+    }
+
+    String plan() {
+        LogicalPlan analyzed = null;
+        try {
+            analyzed = qe.analyzed();
+            if (analyzed instanceof Command && qe.commandExecuted().getClass().getSimpleName().equals("CommandResult")) {
+                return "{\"c\":\"CommandResult\"}";
+            }
+        } catch (Throwable notAnalyzed) {
+            return "null";
+        }
+        try {
+            node(analyzed, true);
+        } catch (TooLarge problem) {
+            again(analyzed);
+        } catch (StackOverflowError problem) {
+            again(analyzed);
+        }
+        return out.toString();
+    }
+
+    /* Too much for the caps: datasets only, without any expression. */
+    private void again(LogicalPlan analyzed) {
+        coarse = true;
+        out = new StringBuilder();
+        out.append("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
+        try {
+            fields(analyzed, analyzed.children());
+        } catch (Throwable problem) {
+            out = new StringBuilder("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
+        }
+        out.append(",\"k\":[");
+        ArrayDeque todo = new ArrayDeque();
+        java.util.IdentityHashMap seen = new java.util.IdentityHashMap();
+        push(todo, analyzed);
+        boolean first = true;
+        while (!todo.isEmpty()) {
+            LogicalPlan next = (LogicalPlan) todo.poll();
+            if (seen.put(next, next) != null) {
+                continue;
+            }
+            if (next.children().isEmpty()) {
+                int before = out.length();
+                try {
+                    if (!first) {
+                        out.append(',');
+                    }
+                    node(next, false);
+                    first = false;
+                } catch (Throwable problem) {
+                    out.setLength(before);
+                }
+            } else {
+                push(todo, next);
+            }
+        }
+        out.append("]}");
+    }
+
+    private static void push(ArrayDeque todo, LogicalPlan plan) {
+        scala.collection.Iterator some = plan.children().iterator();
+        while (some.hasNext()) {
+            todo.add(some.next());
+        }
+        some = plan.innerChildren().iterator();
+        while (some.hasNext()) {
+            Object inner = some.next();
+            if (inner instanceof LogicalPlan) {
+                todo.add(inner);
+            }
+        }
+    }
+
+    private void check() {
+        if (!coarse && (out.length() > maxChars || ((++nodes & 255) == 0 && System.nanoTime() > deadline))) {
+            throw new TooLarge();
+        }
+        if (coarse && out.length() > 2 * maxChars) {
+            throw new TooLarge();
+        }
+    }
+
+    private void node(LogicalPlan plan, boolean withOutput) {
+        check();
+        String name = plan.getClass().getSimpleName();
+        out.append("{\"c\":").append(quote(name));
+        if (!coarse || plan.children().isEmpty()) {
+            fields(plan, plan.children());
+        }
+        boolean plain = PLAIN.indexOf(" " + name + " ") >= 0;
+        if (plan.children().isEmpty() && !(plan instanceof Command)) {
+            out.append(",\"out\":");
+            output(plan);
+        } else if (withOutput || !plain) {
+            out.append(",\"o\":");
+            output(plan);
+        }
+        if (!plan.children().isEmpty()) {
+            out.append(",\"k\":[");
+            scala.collection.Iterator some = plan.children().iterator();
+            boolean first = true;
+            while (some.hasNext()) {
+                if (!first) {
+                    out.append(',');
+                }
+                first = false;
+                node((LogicalPlan) some.next(), !plain);
+            }
+            out.append(']');
+        }
+        out.append('}');
+    }
+
+    private void output(LogicalPlan plan) {
+        out.append('[');
+        try {
+            scala.collection.Iterator some = plan.output().iterator();
+            boolean first = true;
+            while (some.hasNext()) {
+                Object next = some.next();
+                if (!(next instanceof org.apache.spark.sql.catalyst.expressions.Attribute)) {
+                    continue;
+                }
+                org.apache.spark.sql.catalyst.expressions.Attribute attribute = (org.apache.spark.sql.catalyst.expressions.Attribute) next;
+                if (!first) {
+                    out.append(',');
+                }
+                first = false;
+                out.append('[').append(attribute.exprId().id()).append(',').append(quote(attribute.name()));
+                out.append(',').append(quote(cut(attribute.dataType().catalogString(), 300))).append(']');
+                check();
+            }
+        } catch (TooLarge problem) {
+            throw problem;
+        } catch (Throwable unresolved) {
+        }
+        out.append(']');
+    }
+
+    private void fields(scala.Product node, scala.collection.Seq children) {
+        out.append(",\"f\":{");
+        boolean first = true;
+        for (int i = 0; i < node.productArity(); i++) {
+            Object field = node.productElement(i);
+            if (field == null || isChild(field, children)) {
+                continue;
+            }
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            out.append(quote(node.productElementName(i))).append(':');
+            value(field, 0);
+        }
+        out.append('}');
+    }
+
+    private static boolean isChild(Object field, scala.collection.Seq children) {
+        if (field instanceof LogicalPlan) {
+            scala.collection.Iterator some = children.iterator();
+            while (some.hasNext()) {
+                if (some.next() == field) {
+                    return true;
+                }
+            }
+        }
+        if (field == children && !children.isEmpty()) {
+            return true;
+        }
+        return false;
+    }
+
+    private void value(Object value, int depth) {
+        check();
+        if (value == null || value instanceof scala.None$ || depth > 12) {
+            out.append("null");
+        } else if (value instanceof Boolean || value instanceof Integer || value instanceof Long) {
+            out.append(value.toString());
+        } else if (value instanceof String) {
+            out.append(quote(cut((String) value, 4000)));
+        } else if (value instanceof Expression) {
+            expression((Expression) value);
+        } else if (value instanceof LogicalPlan) {
+            out.append("{\"plan\":");
+            node((LogicalPlan) value, true);
+            out.append('}');
+        } else if (value instanceof scala.Some) {
+            value(((scala.Some) value).value(), depth);
+        } else if (value instanceof StructType) {
+            StructField[] fields = ((StructType) value).fields();
+            out.append('[');
+            for (int i = 0; i < fields.length; i++) {
+                out.append(i > 0 ? "," : "").append("[null,").append(quote(fields[i].name())).append(',');
+                out.append(quote(cut(fields[i].dataType().catalogString(), 300))).append(']');
+            }
+            out.append(']');
+        } else if (value instanceof CatalogTable) {
+            table((CatalogTable) value);
+        } else if (value instanceof CatalogStorageFormat) {
+            out.append("{\"location\":").append(quote(option(((CatalogStorageFormat) value).locationUri()))).append('}');
+        } else if (value instanceof CatalogDatabase) {
+            CatalogDatabase database = (CatalogDatabase) value;
+            out.append("{\"database\":").append(quote(database.name())).append(",\"location\":");
+            out.append(quote(String.valueOf(database.locationUri()))).append('}');
+        } else if (value instanceof org.apache.spark.sql.catalyst.TableIdentifier) {
+            org.apache.spark.sql.catalyst.TableIdentifier id = (org.apache.spark.sql.catalyst.TableIdentifier) value;
+            out.append("{\"table\":").append(quote(id.table())).append(",\"database\":").append(quote(option(id.database())));
+            out.append(",\"catalog\":").append(quote(option(id.catalog()))).append('}');
+        } else if (value instanceof HadoopFsRelation) {
+            HadoopFsRelation relation = (HadoopFsRelation) value;
+            out.append("{\"c\":\"HadoopFsRelation\",\"format\":").append(quote(relation.fileFormat().getClass().getSimpleName()));
+            out.append(",\"paths\":");
+            paths(relation.location());
+            out.append(",\"base\":").append(quote(option(relation.options().get("basePath")))).append('}');
+        } else if (value instanceof FileIndex) {
+            out.append("{\"c\":").append(quote(value.getClass().getSimpleName())).append(",\"paths\":");
+            paths((FileIndex) value);
+            out.append('}');
+        } else if (value instanceof BaseRelation) {
+            out.append("{\"c\":").append(quote(value.getClass().getSimpleName())).append(",\"class\":").append(quote(value.getClass().getName()));
+            options(value);
+            out.append('}');
+        } else if (value instanceof Table) {
+            v2table((Table) value);
+        } else if (value instanceof CatalogPlugin) {
+            out.append("{\"catalog\":").append(quote(((CatalogPlugin) value).name())).append('}');
+        } else if (value instanceof Identifier) {
+            Identifier id = (Identifier) value;
+            out.append("{\"name\":").append(quote(id.name())).append(",\"namespace\":[");
+            String[] parts = id.namespace();
+            for (int i = 0; i < parts.length; i++) {
+                out.append(i > 0 ? "," : "").append(quote(parts[i]));
+            }
+            out.append("]}");
+        } else if (value instanceof scala.collection.Map) {
+            map((scala.collection.Map) value, depth);
+        } else if (value instanceof java.util.Map) {
+            javaMap((java.util.Map) value);
+        } else if (value instanceof scala.collection.Iterable) {
+            sequence(((scala.collection.Iterable) value).iterator(), depth);
+        } else if (value instanceof Object[]) {
+            Object[] items = (Object[]) value;
+            out.append('[');
+            for (int i = 0; i < items.length && i < 20000; i++) {
+                out.append(i > 0 ? "," : "");
+                value(items[i], depth + 1);
+            }
+            out.append(']');
+        } else if (value instanceof org.apache.hadoop.fs.Path || value instanceof java.net.URI || value instanceof Enum
+            || value instanceof java.util.UUID) {
+            out.append(quote(value.toString()));
+        } else if (value instanceof scala.Tuple2) {
+            out.append('[');
+            value(((scala.Tuple2) value)._1(), depth + 1);
+            out.append(',');
+            value(((scala.Tuple2) value)._2(), depth + 1);
+            out.append(']');
+        } else if (isSink(value)) {
+            out.append("{\"c\":").append(quote(value.getClass().getSimpleName())).append(",\"text\":").append(quote(cut(String.valueOf(value), 1000)));
+            options(value);
+            out.append('}');
+        } else if (value instanceof scala.Product && value.getClass().getName().startsWith("org.apache.spark.sql")) {
+            scala.Product product = (scala.Product) value;
+            out.append("{\"c\":").append(quote(value.getClass().getSimpleName()));
+            for (int i = 0; i < product.productArity(); i++) {
+                out.append(',').append(quote(product.productElementName(i))).append(':');
+                value(product.productElement(i), depth + 1);
+            }
+            out.append('}');
+        } else {
+            out.append("{\"c\":").append(quote(value.getClass().getSimpleName())).append('}');
+        }
+    }
+
+    private static boolean isSink(Object value) {
+        return value instanceof org.apache.spark.sql.connector.catalog.SupportsWrite
+            || value.getClass().getSimpleName().endsWith("Sink");
+    }
+
+    private void sequence(scala.collection.Iterator some, int depth) {
+        out.append('[');
+        boolean first = true;
+        while (some.hasNext()) {
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            value(some.next(), depth + 1);
+        }
+        out.append(']');
+    }
+
+    private void map(scala.collection.Map map, int depth) {
+        out.append('{');
+        scala.collection.Iterator some = map.iterator();
+        boolean first = true;
+        while (some.hasNext()) {
+            scala.Tuple2 pair = (scala.Tuple2) some.next();
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            out.append(quote(String.valueOf(pair._1()))).append(':');
+            value(pair._2(), depth + 1);
+        }
+        out.append('}');
+    }
+
+    private void javaMap(java.util.Map map) {
+        out.append('{');
+        java.util.Iterator some = map.entrySet().iterator();
+        boolean first = true;
+        while (some.hasNext()) {
+            java.util.Map.Entry entry = (java.util.Map.Entry) some.next();
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            out.append(quote(String.valueOf(entry.getKey()))).append(':').append(quote(cut(String.valueOf(entry.getValue()), 4000)));
+        }
+        out.append('}');
+    }
+
+    private void paths(FileIndex index) {
+        out.append('[');
+        scala.collection.Iterator some = index.rootPaths().iterator();
+        for (int i = 0; some.hasNext() && i < 10000; i++) {
+            out.append(i > 0 ? "," : "").append(quote(String.valueOf(some.next())));
+            check();
+        }
+        out.append(']');
+        Object version = field(index, "versionAtAnalysis", "snapshotAtAnalysis");
+        if (version != null) {
+            out.append(",\"version\":").append(quote(version(version)));
+        }
+    }
+
+    private static String version(Object found) {
+        try {
+            if (found instanceof scala.Some) {
+                return version(((scala.Some) found).value());
+            }
+            if (found instanceof Number) {
+                return found.toString();
+            }
+            return String.valueOf(call(found, "version"));
+        } catch (Throwable unknown) {
+            return "";
+        }
+    }
+
+    private void table(CatalogTable table) {
+        out.append("{\"table\":").append(quote(table.identifier().table())).append(",\"database\":").append(quote(option(table.identifier().database())));
+        out.append(",\"catalog\":").append(quote(option(table.identifier().catalog())));
+        String location = option(table.storage().locationUri());
+        String type = table.tableType().name();
+        if (location.length() == 0 && !type.equals("VIEW")) {
+            try {
+                location = String.valueOf(((org.apache.spark.sql.classic.SparkSession) qe.sparkSession()).sessionState().catalog()
+                    .defaultTablePath(table.identifier()));
+            } catch (Throwable unknown) {
+            }
+        }
+        out.append(",\"location\":").append(quote(location)).append(",\"type\":").append(quote(type));
+        out.append(",\"provider\":").append(quote(option(table.provider()))).append(",\"owner\":").append(quote(String.valueOf(table.owner())));
+        out.append(",\"columns\":");
+        value(table.schema(), 0);
+        if (type.equals("EXTERNAL") || option(table.provider()).equalsIgnoreCase("jdbc")) {
+            out.append(",\"options\":");
+            value(table.storage().properties(), 0);
+        }
+        out.append('}');
+    }
+
+    private void v2table(Table table) {
+        out.append("{\"c\":").append(quote(table.getClass().getSimpleName())).append(",\"class\":").append(quote(table.getClass().getName()));
+        String name = "";
+        try {
+            name = table.name();
+        } catch (Throwable unknown) {
+        }
+        out.append(",\"name\":").append(quote(name));
+        try {
+            out.append(",\"properties\":");
+            javaMap(table.properties());
+        } catch (Throwable unknown) {
+            out.append("{}");
+        }
+        try {
+            Object catalogTable = field(table, "v1Table", "catalogTable");
+            if (catalogTable instanceof scala.Some) {
+                catalogTable = ((scala.Some) catalogTable).value();
+            }
+            if (catalogTable instanceof CatalogTable) {
+                out.append(",\"table\":");
+                table((CatalogTable) catalogTable);
+            }
+        } catch (TooLarge problem) {
+            throw problem;
+        } catch (Throwable unknown) {
+        }
+        try {
+            Object inner = field(table, "table", "icebergTable");
+            if (inner != null && inner.getClass().getName().indexOf("iceberg") >= 0) {
+                out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
+                Object snapshot = call(inner, "currentSnapshot");
+                if (snapshot != null) {
+                    out.append(",\"version\":").append(quote(String.valueOf(call(snapshot, "snapshotId"))));
+                }
+            }
+        } catch (Throwable unknown) {
+        }
+        options(table);
+        out.append('}');
+    }
+
+    /* What a source of any maker says about itself: its maps of options and its paths, found by the fields' names. */
+    private void options(Object source) {
+        StringBuilder kept = out;
+        StringBuilder found = new StringBuilder();
+        try {
+            Class type = source.getClass();
+            java.util.HashSet seen = new java.util.HashSet();
+            while (type != null && type != Object.class) {
+                Field[] fields = type.getDeclaredFields();
+                for (int i = 0; i < fields.length; i++) {
+                    String name = fields[i].getName();
+                    String low = name.toLowerCase();
+                    boolean wanted = low.indexOf("options") >= 0 || low.indexOf("parameters") >= 0 || low.indexOf("params") >= 0
+                        || low.equals("path") || low.equals("paths") || low.equals("tablename") || low.equals("catalog")
+                        || low.equals("topic") || low.equals("servers") || low.equals("executorkafkaparams");
+                    if (!wanted || !seen.add(name) || java.lang.reflect.Modifier.isStatic(fields[i].getModifiers())) {
+                        continue;
+                    }
+                    out = new StringBuilder();
+                    try {
+                        fields[i].setAccessible(true);
+                        Object held = fields[i].get(source);
+                        if (held == null) {
+                            continue;
+                        }
+                        if (held.getClass().getSimpleName().startsWith("JDBCOptions") || held.getClass().getSimpleName().startsWith("JdbcOptions")) {
+                            held = call(held, "parameters");
+                        }
+                        value(held, 8);
+                        if (found.length() > 0) {
+                            found.append(',');
+                        }
+                        found.append(quote(name)).append(':').append(out);
+                    } catch (TooLarge problem) {
+                        throw problem;
+                    } catch (Throwable unreadable) {
+                    }
+                }
+                type = type.getSuperclass();
+            }
+        } finally {
+            out = kept;
+        }
+        out.append(",\"options\":{").append(found).append('}');
+    }
+
+    private void expression(Expression expression) {
+        check();
+        if (expression instanceof AttributeReference) {
+            out.append(((AttributeReference) expression).exprId().id());
+            return;
+        }
+        if (expression instanceof Literal) {
+            out.append("{\"c\":\"Literal\"}");
+            return;
+        }
+        if (expression.getClass().getSimpleName().equals("CreateNamedStruct")) {
+            struct(expression);
+            return;
+        }
+        String name = expression.getClass().getSimpleName();
+        if (name.equals("OuterReference") && ((scala.Product) expression).productElement(0) instanceof Expression) {
+            expression((Expression) ((scala.Product) expression).productElement(0));
+            return;
+        }
+        if (name.equals("Cast") || name.equals("UpCast")) {
+            Expression inner = (Expression) expression.children().head();
+            if (inner.resolved() && inner.dataType().equals(expression.dataType())) {
+                expression(inner);
+                return;
+            }
+        }
+        out.append("{\"c\":").append(quote(name));
+        if (expression instanceof Alias) {
+            out.append(",\"id\":").append(((Alias) expression).exprId().id()).append(",\"n\":").append(quote(((Alias) expression).name()));
+            Expression aliased = ((Alias) expression).child();
+            if (aliased instanceof Literal && ((Alias) expression).name().equals("topic")) {
+                out.append(",\"v\":").append(quote(cut(String.valueOf(((Literal) aliased).value()), 300)));
+            }
+        } else if (expression instanceof GetStructField) {
+            out.append(",\"n\":").append(quote(fieldName((GetStructField) expression)));
+        } else if (expression instanceof PlanExpression) {
+            Object inner = ((PlanExpression) expression).plan();
+            if (inner instanceof LogicalPlan) {
+                out.append(",\"p\":");
+                node((LogicalPlan) inner, true);
+            }
+        } else if (name.endsWith("UDF") || name.endsWith("UDAF") || name.endsWith("UDTF") || name.endsWith("Invoke") || name.endsWith("Aggregator")) {
+            out.append(",\"n\":").append(quote(function(expression)));
+        } else if (expression instanceof org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable) {
+            out.append(",\"id\":").append(((org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable) expression).exprId().id());
+        }
+        if (!expression.children().isEmpty()) {
+            out.append(",\"k\":[");
+            scala.collection.Iterator some = expression.children().iterator();
+            boolean first = true;
+            while (some.hasNext()) {
+                if (!first) {
+                    out.append(',');
+                }
+                first = false;
+                expression((Expression) some.next());
+            }
+            out.append(']');
+        }
+        if (expression.children().isEmpty() && expression instanceof org.apache.spark.sql.catalyst.expressions.Attribute) {
+            try {
+                out.append(",\"id\":").append(((org.apache.spark.sql.catalyst.expressions.Attribute) expression).exprId().id());
+            } catch (Throwable unresolved) {
+            }
+        }
+        out.append('}');
+    }
+
+    private void struct(Expression expression) {
+        out.append("{\"c\":\"CreateNamedStruct\",\"k\":[");
+        scala.collection.Iterator some = expression.children().iterator();
+        for (int i = 0; some.hasNext(); i++) {
+            Expression next = (Expression) some.next();
+            out.append(i > 0 ? "," : "");
+            if (i % 2 == 0 && next instanceof Literal) {
+                out.append("{\"c\":\"Literal\",\"v\":").append(quote(cut(String.valueOf(((Literal) next).value()), 200))).append('}');
+            } else {
+                expression(next);
+            }
+        }
+        out.append("]}");
+    }
+
+    private static String fieldName(GetStructField field) {
+        try {
+            return field.extractFieldName();
+        } catch (Throwable unknown) {
+            return String.valueOf(field.ordinal());
+        }
+    }
+
+    private static String function(Expression expression) {
+        String[] names = new String[] {"name", "udfName", "functionName", "nodeName"};
+        for (int i = 0; i < names.length; i++) {
+            try {
+                Object found = call(expression, names[i]);
+                if (found instanceof scala.Some) {
+                    found = ((scala.Some) found).value();
+                }
+                if (found instanceof String && ((String) found).length() > 0) {
+                    return (String) found;
+                }
+            } catch (Throwable next) {
+            }
+        }
+        return "";
+    }
+
+    static Object call(Object target, String method) throws Exception {
+        Class type = target.getClass();
+        Method found = type.getMethod(method, new Class[0]);
+        found.setAccessible(true);
+        return found.invoke(target, new Object[0]);
+    }
+
+    private static Object field(Object target, String first, String second) {
+        try {
+            return call(target, first);
+        } catch (Throwable next) {
+        }
+        try {
+            return call(target, second);
+        } catch (Throwable none) {
+        }
+        return null;
+    }
+
+    static String option(Object option) {
+        if (option instanceof scala.Some) {
+            return String.valueOf(((scala.Some) option).value());
+        }
+        return "";
+    }
+
+    static String cut(String text, int most) {
+        return text == null ? "" : text.length() <= most ? text : text.substring(0, most) + "...";
+    }
+
+    static String quote(String text) {
+        if (text == null) {
+            return "null";
+        }
+        StringBuilder quoted = new StringBuilder(text.length() + 2).append('"');
+        for (int i = 0; i < text.length(); i++) {
+            char c = text.charAt(i);
+            if (c == '"' || c == '\\') {
+                quoted.append('\\').append(c);
+            } else if (c < ' ' || c == '\u2028' || c == '\u2029' || (c >= '\ud800' && c <= '\udfff')) {
+                String hex = Integer.toHexString(c);
+                quoted.append("\\u").append("0000".substring(hex.length())).append(hex);
+            } else {
+                quoted.append(c);
+            }
+        }
+        return quoted.append('"').toString();
+    }
+}

@@ -1,0 +1,149 @@
+"""The only Python file that touches Spark's private classes for listening; Watcher.java is its other half.
+
+The listener runs inside the JVM on a queue of its own, so that no query waits for Python. It is compiled by Janino,
+which is part of Spark, the first time a version of whence meets a version of Spark; after that its class files come
+from a cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whence.watch.sources import Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CAPACITY = 20_000
+MOST_CHARACTERS = 16_000_000
+MOST_MILLIS = 3_000
+QUEUE = "whence"
+
+
+class Listener:
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        context: Any = spark.sparkContext
+        self._jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
+        self._bus: Any = context._jsc.sc().listenerBus()
+        self._watcher = self._make()
+        self._bus.addToQueue(self._watcher, QUEUE)
+
+    def take(self, most: int, millis: int) -> list[str]:
+        text: str = self._watcher.take(most, millis)
+        return text.split("\n") if text else []
+
+    def put(self, line: str) -> None:
+        self._watcher.put(line)
+
+    @property
+    def lost(self) -> int:
+        return int(self._watcher.dropped()) + int(self._watcher.failed())
+
+    def wait(self, millis: int) -> None:
+        """Wait until Spark has handed over every event that has happened so far."""
+        with contextlib.suppress(Exception):  # a stopped context has handed over everything already
+            self._bus.waitUntilEmpty(millis)
+
+    def stop(self) -> None:
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            self._bus.removeListener(self._watcher)
+            self._watcher.close()
+
+    def plan(self, df: DataFrame) -> str:
+        """The snapshot of a DataFrame's plan as JSON."""
+        frame: Any = df
+        return str(self._watcher.plan(frame._jdf.queryExecution()))
+
+    def leaf_ids(self, df: DataFrame) -> list[int]:
+        frame: Any = df
+        return [int(number) for number in self._watcher.leafIds(frame._jdf.queryExecution()).split()]
+
+    def output_ids(self, df: DataFrame) -> list[int]:
+        frame: Any = df
+        return [int(number) for number in self._watcher.outputIds(frame._jdf.queryExecution()).split()]
+
+    def qualified(self, path: str) -> str:
+        """A path as Hadoop completes it: with its file system, and from the root."""
+        context: Any = self._spark.sparkContext
+        return str(self._watcher.qualified(path, context._jsc.sc()))
+
+    def tag(self, name: str) -> None:
+        self._spark.sparkContext.addJobTag(name)
+
+    def untag(self, name: str) -> None:
+        self._spark.sparkContext.removeJobTag(name)
+
+    def rdds(self, rdd: Any, stop: str) -> list[list[str]]:
+        """What an RDD was computed from: [id, name, class, path] of each RDD behind it."""
+        text: str = self._watcher.rdds(rdd._jrdd.rdd(), stop)
+        return [line.split("\t") for line in text.splitlines()]
+
+    def rdd_id(self, rdd: Any) -> int:
+        return int(rdd._jrdd.rdd().id())
+
+    def note_rdd(self, number: int) -> None:
+        self._watcher.note(number)
+
+    def place(self) -> Place:
+        context: Any = self._spark.sparkContext
+        hadoop = context._jsc.hadoopConfiguration()
+        warehouse = str(self._spark.conf.get("spark.sql.warehouse.dir", "spark-warehouse"))
+        if "://" not in warehouse and not warehouse.startswith("file:"):
+            warehouse = f"file:{os.path.abspath(warehouse)}"
+        metastore = None
+        if self._spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "hive":
+            uris = hadoop.get("hive.metastore.uris") or context._conf.get("spark.hive.metastore.uris", "")
+            if uris:
+                metastore = uris.split(",")[0].replace("thrift://", "hive://")
+        return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId)
+
+    def _make(self) -> Any:
+        # py4j remembers methods by the name of their class, so one JVM must see the class only once: the gateway, which
+        # lives as long as its JVM, keeps the loader.
+        loader = vars(self._gateway).get("_whence_loader")
+        if loader is None:
+            source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
+            parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            loader = self._gateway._whence_loader = self._cached(source, parent) or self._compiled(source, parent)
+        (constructor, *_) = loader.loadClass("whence.Watcher").getConstructors()
+        arguments = self._gateway.new_array(self._jvm.java.lang.Object, 3)
+        arguments[0], arguments[1] = CAPACITY, MOST_CHARACTERS
+        arguments[2] = self._jvm.java.lang.Long.valueOf(MOST_MILLIS)
+        return constructor.newInstance(arguments)
+
+    def _cache(self, source: str) -> Path:
+        java = self._jvm.java.lang.System.getProperty("java.specification.version")
+        key = hashlib.sha256(f"{source}\0{self._spark.version}\0{java}".encode()).hexdigest()[:24]
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        return Path(base) / "whence" / key
+
+    def _cached(self, source: str, parent: Any) -> Any:
+        place = self._cache(source)
+        if not (place / "whence" / "Watcher.class").is_file():
+            return None
+        urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
+        urls[0] = self._jvm.java.io.File(str(place) + "/").toURI().toURL()
+        return self._jvm.java.net.URLClassLoader(urls, parent)
+
+    def _compiled(self, source: str, parent: Any) -> Any:
+        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(parent)
+        compiler.cook(source)
+        codes = compiler.getBytecodes()
+        place = self._cache(source)
+        with contextlib.suppress(OSError):  # without a place to keep them, they are compiled again next time
+            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = Path(tempfile.mkdtemp(dir=place.parent))
+            for name in list(codes.keySet()):
+                file = fresh / (name.replace(".", "/") + ".class")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(bytes(codes[name]))
+            fresh.rename(place)
+        return compiler.getClassLoader()

@@ -1,0 +1,395 @@
+"""Operators of a plan: what each does to the columns that come through it. One rule per operator, in one table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from whence.model.lineage import Seen
+from whence.watch import sources
+from whence.watch.columns import (
+    AGGREGATION,
+    FILTER,
+    GROUP_BY,
+    IDENTITY,
+    JOIN,
+    NOTHING,
+    SORT,
+    TRANSFORMATION,
+    WINDOW,
+    Contribution,
+    Contributions,
+    Scope,
+    struct_fields,
+    through,
+)
+from whence.watch.sources import Place
+
+Node = dict[str, Any]
+Row = set[Contribution]
+"""What decides about whole rows: it reaches every column above."""
+
+
+class Reading:
+    """One pass over one plan, from the leaves up."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.datasets: list[Seen] = []
+        self._known: dict[tuple[str, str], int] = {}
+        self.scope = Scope(self._subquery)
+        self.gaps: Counter[str] = Counter()
+        self.views: dict[int, tuple[set[int], list[tuple[str, Contributions]], Contributions]] = {}
+        self._ctes: dict[int, tuple[list[Contributions], Row, list[dict[str, Contributions] | None]]] = {}
+        self.read: set[int] = set()
+        self.batch: tuple[dict[str, Contributions], Contributions, frozenset[int]] | None = None
+        """In `foreachBatch`: what the columns of the batch are made of, and the datasets behind them."""
+
+    def dataset(self, seen: Seen) -> int:
+        key = (seen.namespace, seen.name)
+        if key not in self._known:
+            self._known[key] = len(self.datasets)
+            self.datasets.append(seen)
+        return self._known[key]
+
+    def rows(self, node: Node) -> Row:
+        """Go through this node and all below it; afterwards the scope knows its attributes."""
+        children = node.get("k")
+        rule = NODES.get(node["c"])
+        if not children and rule is None:
+            return self._leaf(node)
+        if rule is None:
+            return self._unknown(node)
+        return rule(self, node)
+
+    def children(self, node: Node) -> Row:
+        found: Row = set()
+        for child in node.get("k", ()):
+            found |= self.rows(child)
+        return found
+
+    def outputs(self, node: Node) -> list[tuple[str, Contributions]]:
+        """Names and contributions of the columns that a plan gives, once it has been gone through."""
+        return [(name, self.scope.attributes.get(number, NOTHING)) for number, name, _ in output(node)]
+
+    def _leaf(self, node: Node) -> Row:
+        if self.batch is not None and node["c"] == "LogicalRDD":
+            columns, row, read = self.batch
+            if all(name in columns for _, name, _ in node.get("out", ())):
+                self.read.update(read)
+                for number, name, _ in node.get("out", ()):
+                    self.scope.attributes[number] = columns[name]
+                return set(row)
+        found, gap = sources.read(self.place, node)
+        if gap is not None:
+            self.gaps[gap] += 1
+        numbers = [self.dataset(seen) for seen in found]
+        self.read.update(numbers)
+        for number, name, _ in node.get("out", ()):
+            self.scope.attributes[number] = frozenset((d, name, IDENTITY, False) for d in numbers)
+        return set()
+
+    def _unknown(self, node: Node) -> Row:
+        """Nothing is known of what it does: every column it gives may come from every column it gets."""
+        self.gaps[node["c"]] += 1
+        return _opaque(self, node)
+
+    def _subquery(self, plan: Node) -> Contributions:
+        row = self.rows(plan)
+        found: Row = set(row)
+        for _, contributions in self.outputs(plan):
+            found |= contributions
+        return frozenset(found)
+
+    def define(self, expression: Any) -> None:
+        """An expression with a name becomes an attribute."""
+        if isinstance(expression, dict) and "id" in expression and expression["c"] == "Alias":
+            self.scope.attributes[expression["id"]] = self.scope.of(expression)
+            if expression["id"] in self.place.models:
+                self._scored(expression["id"])
+            fields = struct_fields(self.scope, expression["k"][0])
+            if fields:
+                self.scope.structs[expression["id"]] = fields
+
+    def _scored(self, attribute: int) -> None:
+        """A model made this column, so the model is behind it too."""
+        model = self.dataset(self.place.models[attribute])
+        self.read.add(model)
+        self.scope.attributes[attribute] |= {(model, "model", TRANSFORMATION, False)}
+
+    def cte(self, number: int, definition: Node, row: Row) -> None:
+        attributes = [n for n, _, _ in output(definition)]
+        self._ctes[number] = (
+            [self.scope.attributes.get(n, NOTHING) for n in attributes],
+            set(row),
+            [self.scope.structs.get(n) for n in attributes],
+        )
+
+    def cte_reference(self, node: Node) -> Row:
+        number = node["f"].get("cteId", node["f"].get("loopId"))
+        columns, row, structs = self._ctes.get(number, ([], set(), []))
+        for (attribute, _, _), contributions, fields in zip(node.get("out", ()), columns, structs, strict=False):
+            self.scope.attributes[attribute] = contributions
+            if fields:
+                self.scope.structs[attribute] = fields
+        return set(row)
+
+
+def output(node: Node) -> list[Any]:
+    found = node.get("o") or node.get("out") or []
+    return list(found)
+
+
+def _pass(r: Reading, node: Node) -> Row:
+    return r.children(node)
+
+
+def _project(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    for expression in node["f"].get("projectList", ()):
+        r.define(expression)
+    return row
+
+
+def _filter(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    return row | r.scope.all([node["f"].get("condition")], FILTER)
+
+
+def _join(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    return row | r.scope.all([node["f"].get("condition"), node["f"].get("asOfCondition")], JOIN)
+
+
+def _lateral(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    right = node["f"].get("right") or {}
+    if "p" in right:
+        row |= r.rows(right["p"])
+    return row | r.scope.all([node["f"].get("condition")], JOIN)
+
+
+def _aggregate(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    row |= r.scope.all(node["f"].get("groupingExpressions", ()), GROUP_BY)
+    for expression in node["f"].get("aggregateExpressions", ()):
+        r.define(expression)
+    return row
+
+
+def _sort(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    return row | r.scope.all(node["f"].get("order", ()), SORT)
+
+
+def _distinct(r: Reading, node: Node) -> Row:
+    """Like a GROUP BY over the columns it compares."""
+    row = r.children(node)
+    keys = node["f"].get("keys")
+    if keys is None:
+        keys = [number for number, _, _ in output(node)]
+    return row | r.scope.all(keys, GROUP_BY)
+
+
+def _window(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    spec = [*node["f"].get("partitionSpec", ()), *node["f"].get("orderSpec", ())]
+    for expression in node["f"].get("windowExpressions", ()):
+        r.define(expression)
+        if isinstance(expression, dict) and "id" in expression:
+            r.scope.attributes[expression["id"]] |= r.scope.all(spec, WINDOW)
+    return row
+
+
+def _generate(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    made = r.scope.all([node["f"].get("generator")], TRANSFORMATION)
+    for attribute in node["f"].get("generatorOutput", ()):
+        if isinstance(attribute, int):
+            r.scope.attributes[attribute] = made
+    return row
+
+
+def _expand(r: Reading, node: Node) -> Row:
+    """Several projections of each row (ROLLUP, CUBE, UNPIVOT): a column may come from any of them."""
+    row = r.children(node)
+    projections = node["f"].get("projections", ())
+    gathered = [
+        frozenset().union(*(r.scope.of(p[i]) for p in projections if i < len(p)))
+        for i in range(len(node["f"].get("output", ())))
+    ]
+    for attribute, contributions in zip(node["f"].get("output", ()), gathered, strict=False):
+        if isinstance(attribute, int):
+            r.scope.attributes[attribute] = contributions
+    return row
+
+
+def _union(r: Reading, node: Node) -> Row:
+    """By position. The result's attributes may be those of the first branch, so each branch is read off at once."""
+    row: Row = set()
+    columns: list[set[Contribution]] = []
+    for child in node.get("k", ()):
+        row |= r.rows(child)
+        for place, (_, contributions) in enumerate(r.outputs(child)):
+            if place == len(columns):
+                columns.append(set())
+            columns[place] |= contributions
+        if node["c"] == "UnionLoop" and "id" in node["f"]:
+            r.cte(node["f"]["id"], child, row)
+        if node["c"] == "Except":
+            break
+    for (attribute, _, _), found in zip(output(node) or output(node["k"][0]), columns, strict=False):
+        r.scope.attributes[attribute] = frozenset(found)
+    if node["c"] == "Except":
+        row |= r.rows(node["k"][1])
+        row |= {c for _, found in r.outputs(node["k"][1]) for c in through(FILTER, found)}
+        for (attribute, _, _), found in zip(output(node) or output(node["k"][0]), columns, strict=False):
+            r.scope.attributes[attribute] = frozenset(found)
+    if node["c"] in ("Intersect", "Except") and not node["f"].get("isAll"):
+        row |= {c for found in columns for c in through(GROUP_BY, found)}
+    return row
+
+
+def _cte_definition(r: Reading, node: Node) -> Row:
+    row = r.children(node)
+    r.cte(node["f"]["id"], node["k"][0], row)
+    return row
+
+
+def _with_cte(r: Reading, node: Node) -> Row:
+    *definitions, plan = node["k"]
+    for definition in definitions:
+        r.rows(definition)
+    return r.rows(plan)
+
+
+def _view(r: Reading, node: Node) -> Row:
+    """A temporary view is looked through. Any other is a dataset, and what it is made of is told beside."""
+    if node["f"].get("isTempView"):
+        return r.children(node)
+    inner = Reading(r.place)
+    inner._known, inner.datasets, inner.views = r._known, r.datasets, r.views
+    row = inner.children(node)
+    r.gaps.update(inner.gaps)
+    r.scope.functions |= inner.scope.functions
+    seen = sources.of_table(r.place, node["f"]["desc"], "view")
+    names = [(name, kind) for _, name, kind in output(node)] or list(seen.columns)
+    view = r.dataset(Seen(seen.namespace, seen.name, "view", tuple(names), seen.aliases))
+    columns = [(name, found) for name, found in inner.outputs(node["k"][0])]
+    r.views[view] = (set(inner.read), columns, frozenset(row))
+    r.read.add(view)
+    for number, name, _ in output(node):
+        r.scope.attributes[number] = frozenset([(view, name, IDENTITY, False)])
+    return set()
+
+
+def _opaque(r: Reading, node: Node) -> Row:
+    """A function over whole rows: each output column may come from every input column (or from those it names)."""
+    row = r.children(node)
+    found: Row = set()
+    for child in node.get("k", ()):
+        for number, _, _ in output(child):
+            found |= r.scope.attributes.get(number, NOTHING)
+    fields = node.get("f", {})
+    for key in ("groupingAttributes", "groupingExprs", "leftAttributes", "rightAttributes"):
+        row |= r.scope.all(fields.get(key) or (), GROUP_BY)
+    for key in ("functionExpr", "func", "udf"):
+        name = fields[key].get("n") if isinstance(fields.get(key), dict) else None
+        if name:
+            r.scope.functions.add(name)
+    kept = {number for child in node.get("k", ()) for number, _, _ in output(child)}
+    for number, _, _ in output(node):
+        if number not in kept:
+            r.scope.attributes[number] = through(TRANSFORMATION, found)
+    return row
+
+
+def _metrics(r: Reading, node: Node) -> Row:
+    return r.children(node)
+
+
+NODES: dict[str, Callable[[Reading, Node], Row]] = {
+    "Project": _project,
+    "Filter": _filter,
+    "Join": _join,
+    "AsOfJoin": _join,
+    "LateralJoin": _lateral,
+    "Aggregate": _aggregate,
+    "Sort": _sort,
+    "Distinct": _distinct,
+    "Deduplicate": _distinct,
+    "DeduplicateWithinWatermark": _distinct,
+    "Window": _window,
+    "Generate": _generate,
+    "Expand": _expand,
+    "Union": _union,
+    "UnionLoop": _union,
+    "Intersect": _union,
+    "Except": _union,
+    "WithCTE": _with_cte,
+    "CTERelationDef": _cte_definition,
+    "CTERelationRef": Reading.cte_reference,
+    "UnionLoopRef": Reading.cte_reference,
+    "View": _view,
+    "CollectMetrics": _metrics,
+    **dict.fromkeys(
+        [
+            "SubqueryAlias",
+            "GlobalLimit",
+            "LocalLimit",
+            "Offset",
+            "Tail",
+            "Sample",
+            "Repartition",
+            "RepartitionByExpression",
+            "RebalancePartitions",
+            "ResolvedHint",
+            "UnresolvedHint",
+            "EventTimeWatermark",
+            "LocalLimitAndOffset",
+            "Subquery",
+            "ReturnAnswer",
+            "PlanWithUnresolvedIdentifier",
+            "WriteFiles",
+            "TempResolvedColumn",
+            "LimitAll",
+            "Limit",
+            "SubqueryColumnAliases",
+            "UpdateEventTimeWatermarkColumn",
+        ],
+        _pass,
+    ),
+    **dict.fromkeys(
+        [
+            "MapInPandas",
+            "MapInArrow",
+            "PythonMapInArrow",
+            "FlatMapGroupsInPandas",
+            "FlatMapGroupsInArrow",
+            "FlatMapCoGroupsInPandas",
+            "FlatMapCoGroupsInArrow",
+            "FlatMapGroupsInPandasWithState",
+            "TransformWithStateInPandas",
+            "TransformWithStateInPySpark",
+            "TransformWithState",
+            "MapPartitions",
+            "MapElements",
+            "MapGroups",
+            "CoGroup",
+            "AppendColumns",
+            "DeserializeToObject",
+            "SerializeFromObject",
+            "TypedFilter",
+            "FlatMapGroupsWithState",
+            "ScriptTransformation",
+            "ArrowEvalPythonUDTF",
+            "BatchEvalPythonUDTF",
+            "MapPartitionsInR",
+            "PythonDataSource",
+        ],
+        _opaque,
+    ),
+}
+
+__all__ = ["AGGREGATION", "NODES", "Node", "Reading", "output"]

@@ -1,0 +1,248 @@
+"""Leaves of a plan: which dataset is read, by the class of the leaf and what its maker says about itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from whence.model.lineage import Seen
+from whence.watch import naming
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a snapshot was taken: what is needed to name tables."""
+
+    warehouse: str = "file:/spark-warehouse"
+    metastore: str | None = None
+    application: str = ""
+    application_id: str = ""
+    memory: Mapping[int, str] = field(default_factory=dict)
+    """Attributes made by createDataFrame, and from what."""
+    models: Mapping[int, Seen] = field(default_factory=dict)
+    """Attributes that a model added to a DataFrame."""
+
+    @property
+    def tables(self) -> str:
+        return self.metastore or self.warehouse
+
+
+def of_table(place: Place, table: Fields, kind: str = "table") -> Seen:
+    """A table of the session catalogue; its location is another name for it."""
+    name = f"{table.get('database') or 'default'}.{table['table']}"
+    catalog = table.get("catalog") or "spark_catalog"
+    aliases = [(place.tables, f"spark_catalog.{name}")]
+    if table.get("location"):
+        aliases.append(naming.of_path(table["location"]))
+    if kind == "table" and table.get("type") == "VIEW":
+        kind = "view"
+    columns = tuple((c[1], c[2]) for c in table.get("columns") or ())
+    if catalog != "spark_catalog":
+        return Seen(f"{place.tables}#{catalog}", name, kind, columns, tuple(aliases[1:]))
+    options = lowered(table.get("options") or {})
+    if (table.get("provider") or "").lower() in ("jdbc", "org.apache.spark.sql.jdbc") and options.get("url"):
+        aliases += [naming.of_jdbc(options["url"], t) for t in naming.jdbc_tables(options)[:1]]
+    return Seen(place.tables, name, kind, columns, tuple(aliases))
+
+
+def of_path(path: str, columns: Iterable[Any] = (), version: str | None = None) -> Seen:
+    namespace, name = naming.of_path(path)
+    return Seen(namespace, name, "path", tuple((c[1], c[2]) for c in columns), (), version)
+
+
+def lowered(options: Mapping[str, Any]) -> dict[str, str]:
+    return {str(k).lower(): v for k, v in options.items() if isinstance(v, str)}
+
+
+def merged_options(*some: Any) -> dict[str, str]:
+    """All options that a source shows, in whatever field it keeps them; keys in lower case."""
+    found: dict[str, str] = {}
+    for options in some:
+        if not isinstance(options, dict):
+            continue
+        found.update(lowered(options))
+        for inner in options.values():
+            if isinstance(inner, dict):
+                found.update(merged_options(inner))
+    return found
+
+
+def of_options(maker: str, options: Mapping[str, str], columns: tuple[tuple[str, str], ...] = ()) -> list[Seen]:
+    """A source or sink known by its options alone. `maker` is its class or format name."""
+    low = maker.lower()
+    if "kafka" in low or "kafka.bootstrap.servers" in options:
+        kind = "topic"
+        return [
+            Seen(*naming.of_topic(options.get("kafka.bootstrap.servers"), t), kind, columns)
+            for t in naming.topics(options)
+        ]
+    if "jdbc" in low or options.get("url", "").startswith("jdbc:"):
+        return [Seen(*naming.of_jdbc(options.get("url", ""), t), "rdbms", columns) for t in naming.jdbc_tables(options)]
+    hbase = naming.of_hbase(options) if "hbase" in low or "hbase.table" in options else None
+    if hbase is not None:
+        return [Seen(*hbase, "hbase", columns)]
+    if "hivewarehouse" in low and options.get("table"):
+        name = (
+            options["table"]
+            if "." in options["table"]
+            else f"{options.get('default.db', 'default')}.{options['table']}"
+        )
+        return [Seen(options.get("metastoreuri", "hive").replace("thrift://", "hive://"), name, "table", columns)]
+    if options.get("path"):
+        return [Seen(*naming.of_path(options["path"]), "path", columns)]
+    return []
+
+
+def read(place: Place, leaf: Fields) -> tuple[list[Seen], str | None]:
+    """The datasets that this leaf reads, and the gap to report when the leaf is not understood."""
+    rule = LEAVES.get(leaf["c"])
+    if rule is None:
+        return [], leaf["c"]
+    return rule(place, leaf.get("f", {}), leaf.get("out", []))
+
+
+Found = tuple[list[Seen], str | None]
+
+
+def _relation(place: Place, fields: Fields, out: list[Any]) -> Found:
+    columns = tuple((c[1], c[2]) for c in out)
+    relation = fields.get("relation") or {}
+    if fields.get("catalogTable"):
+        table = dict(fields["catalogTable"])
+        seen = of_table(place, table)
+        return [Seen(seen.namespace, seen.name, seen.kind, columns, seen.aliases, relation.get("version"))], None
+    if relation.get("base"):
+        return [of_path(relation["base"], out, relation.get("version"))], None
+    if "paths" in relation:
+        return _paths(relation["paths"], out, relation.get("version")), None
+    options = merged_options(relation.get("options"))
+    found = of_options(relation.get("class", ""), options, columns)
+    return found, None if found else f"LogicalRelation({relation.get('c')})"
+
+
+def _paths(paths: Iterable[str], out: list[Any], version: str | None = None) -> list[Seen]:
+    found: dict[naming.Name, Seen] = {}
+    for path in paths:
+        seen = of_path(path, out, version)
+        found[(seen.namespace, seen.name)] = seen
+    return list(found.values())
+
+
+def _hive(place: Place, fields: Fields, out: list[Any]) -> Found:
+    seen = of_table(place, fields["tableMeta"])
+    return [Seen(seen.namespace, seen.name, seen.kind, tuple((c[1], c[2]) for c in out), seen.aliases)], None
+
+
+def _v2(place: Place, fields: Fields, out: list[Any]) -> Found:
+    if isinstance(fields.get("relation"), dict) and "plan" in fields["relation"]:
+        inner = fields["relation"]["plan"]
+        return _v2(place, inner.get("f", {}), out or inner.get("out", []))
+    table = fields.get("table") or {}
+    columns = tuple((c[1], c[2]) for c in out)
+    found = of_v2(place, table, fields.get("catalog"), fields.get("identifier"), fields.get("options"), columns)
+    return found, None if found else f"DataSourceV2Relation({table.get('c')})"
+
+
+def of_v2(
+    place: Place, table: Fields, catalog: Any, identifier: Any, options: Any, columns: tuple[tuple[str, str], ...]
+) -> list[Seen]:
+    version = table.get("version")
+    if isinstance(table.get("table"), dict):
+        seen = of_table(place, table["table"])
+        return [Seen(seen.namespace, seen.name, seen.kind, columns or seen.columns, seen.aliases, version)]
+    every = merged_options(table.get("options"), table.get("properties"), options)
+    if "jdbc" in str(table.get("class", "")).lower() and identifier:
+        every.setdefault("dbtable", ".".join([*identifier["namespace"], identifier["name"]]))
+    location = table.get("location") or (table.get("properties") or {}).get("location") or ""
+    if catalog and identifier and "url" not in every:
+        return [of_identifier(place, catalog.get("catalog", ""), identifier, location, columns, version)]
+    held = (table.get("options") or {}).get("paths") if isinstance(table.get("options"), dict) else None
+    if isinstance(held, list) and held:
+        return [Seen(s.namespace, s.name, s.kind, columns, s.aliases, version) for s in _paths(held, [])]
+    if location:
+        return [Seen(*naming.of_path(location), "path", columns, (), version)]
+    return of_options(f"{table.get('class', '')} {table.get('name', '')}", every, columns)
+
+
+def of_identifier(
+    place: Place,
+    catalog: str,
+    identifier: Fields,
+    location: str = "",
+    columns: tuple[tuple[str, str], ...] = (),
+    version: str | None = None,
+) -> Seen:
+    """A table of a catalogue plug-in, named like the session's own: the warehouse is its location without its name."""
+    parts = [*identifier.get("namespace", ()), identifier["name"]]
+    name = ".".join(parts)
+    if catalog == "spark_catalog":
+        aliases = [(place.tables, f"spark_catalog.{name}")]
+        if location:
+            aliases.append(naming.of_path(location))
+        return Seen(place.tables, name, "table", columns, tuple(aliases), version)
+    suffix = "/" + "/".join(parts)
+    namespace = location[: -len(suffix)] if location.endswith(suffix) else catalog
+    aliases = [(namespace, f"{catalog}.{name}")]
+    if location:
+        aliases.append(naming.of_path(location))
+    return Seen(namespace or catalog, name, "table", columns, tuple(aliases), version)
+
+
+def _memory(place: Place, fields: Fields, out: list[Any]) -> Found:
+    """Rows that came from the driver's memory. Constants in a query (VALUES) are no dataset."""
+    for number, _, _ in out:
+        if number in place.memory:
+            name = f"{place.application}/{place.memory[number]}"
+            return [Seen("memory", name, "memory", tuple((c[1], c[2]) for c in out))], None
+    return [], None
+
+
+def _nothing(place: Place, fields: Fields, out: list[Any]) -> Found:
+    return [], None
+
+
+def _stream(place: Place, fields: Fields, out: list[Any]) -> Found:
+    """A streaming source before it has a batch, as in a plan that is only defined."""
+    columns = tuple((c[1], c[2]) for c in out)
+    source = fields.get("dataSource") or {}
+    options = merged_options(
+        source.get("options"), fields.get("extraOptions"), fields.get("options"), fields.get("sourceOptions")
+    )
+    maker = f"{fields.get('sourceName', '')} {source.get('className', '')}"
+    text = str(fields.get("sourceName") or "")
+    inside = re.fullmatch(r"FileSource\[(.*)\]", text)
+    if inside:
+        return [Seen(*naming.of_path(inside.group(1)), "path", columns)], None
+    table = fields.get("table") or {}
+    found = of_options(maker, options, columns) or of_v2(place, table, None, None, options, columns)
+    return found, None
+
+
+LEAVES: dict[str, Callable[[Place, Fields, list[Any]], Found]] = {
+    "LogicalRelation": _relation,
+    "HiveTableRelation": _hive,
+    "DataSourceV2Relation": _v2,
+    "DataSourceV2ScanRelation": _v2,
+    "StreamingDataSourceV2Relation": _v2,
+    "StreamingDataSourceV2ScanRelation": _v2,
+    "StreamingRelation": _stream,
+    "StreamingRelationV2": _stream,
+    "StreamingExecutionRelation": _stream,
+    "LocalRelation": _memory,
+    "LogicalRDD": _memory,
+    "ExternalRDD": _memory,
+    "OneRowRelation": _nothing,
+    "Range": _nothing,
+    "CommandResult": _nothing,
+    "UnionLoopRef": _nothing,
+    "CTERelationRef": _nothing,
+    "ResolvedIdentifier": _nothing,
+    "ResolvedNamespace": _nothing,
+    "ResolvedTable": _nothing,
+    "ResolvedPersistentView": _nothing,
+    "NoopCommand": _nothing,
+}

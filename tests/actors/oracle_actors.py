@@ -1,0 +1,63 @@
+"""The naive oracle: associations as a Python set of pairs, tracing as a loop over it. Too simple to be wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whence.actors import Location
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, Location) and isinstance(b, Location):
+        a_end = float("inf") if a.length is None else a.offset + a.length
+        b_end = float("inf") if b.length is None else b.offset + b.length
+        return a.file == b.file and max(a.offset, b.offset) < min(a_end, b_end)
+    return type(a) is type(b) and a == b
+
+
+class OracleActor:
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Any, Any]] = []
+        self.sets: dict[Any, list[Any]] = {}
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def capture(self, i: Any, o: Any) -> None:
+        self.inputs += [] if i is None else [i]
+        self.outputs += [] if o is None else [o]
+        if i is not None and o is not None:
+            self.pairs.append((i, o))
+
+    def add_input(self, i: Any, tag: Any = None) -> None:
+        self.inputs.append(i)
+        for t in tag if isinstance(tag, frozenset) else [tag]:
+            self.sets.setdefault(t, []).append(i)
+
+    def add_output(self, o: Any, tag: Any = None) -> None:
+        self.outputs.append(o)
+        for t in tag if isinstance(tag, frozenset) else [tag]:
+            self.pairs += [(i, o) for i in self.sets.get(t, [])]
+
+    def reset(self, tag: Any = None) -> None:
+        for t in tag if isinstance(tag, frozenset) else [tag]:
+            self.sets.pop(t, None)
+
+    def step(self, records: Any, direction: str) -> set[Any]:
+        if direction == "backward":
+            return {i for i, o in self.pairs if any(same(o, r) for r in records)}
+        return {o for i, o in self.pairs if any(same(i, r) for r in records)}
+
+
+def trace(actors: list[OracleActor], links: list[tuple[int, int]], records: Any, direction: str, root: int) -> Any:
+    """For each actor, the records found on its far side; a fixpoint over the links."""
+    wanted: dict[int, set[Any]] = {root: set(records)}
+    while True:
+        found = {n: actors[n].step(rs, direction) for n, rs in wanted.items()}
+        grown = {n: set(rs) for n, rs in wanted.items()}
+        for a, b in links:
+            near, far = (b, a) if direction == "backward" else (a, b)
+            if near in found:
+                grown.setdefault(far, set()).update(found[near])
+        if grown == wanted:
+            return found
+        wanted = grown

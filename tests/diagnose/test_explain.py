@@ -1,0 +1,106 @@
+"""w.explain: conditions on columns that set bad rows apart, found in a sample and counted over all rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import whence
+from whence.debug.diagnose import DiagnoseError
+from whence.debug.explain import Explanation
+from whence.debug.explain_search import Coded, rules
+
+AGENTS = "element_at(array('Firefox', 'Chrome', 'Safari', 'badAgent'), 1 + int(pmod(hash(id, 1), 4)))"
+
+
+@pytest.fixture(scope="module")
+def log(spark: SparkSession) -> DataFrame:
+    rows = spark.range(60_000).select(
+        "id",
+        F.expr(AGENTS).alias("agent"),
+        F.expr("int(pmod(hash(id, 2), 24))").alias("hour"),
+        F.expr("pmod(hash(id, 3), 100000) / 100.0d").alias("bytes"),
+        F.expr("if(pmod(hash(id, 4), 10) = 0, null, concat('h', pmod(hash(id, 5), 7)))").alias("host"),
+        F.expr("pmod(hash(id, 6), 2) = 0").alias("cached"),
+        F.expr("timestamp_seconds(1700000000 + pmod(hash(id, 7), 1000000))").alias("at"),
+    )
+    return rows.cache()
+
+
+def asked(w: whence.Session, log: DataFrame, condition: str, **options: object) -> Explanation:
+    columns = [c for c in log.columns if c != "id"]
+    rows = log.select(columns)
+    bad = F.expr(condition)
+    return w.explain(rows.where(bad), rows.where(~F.coalesce(bad, F.lit(False))), **options)
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("agent = 'badAgent' and hour >= 22", {"agent = 'badAgent' and hour >= 22"}),
+        ("bytes < 12.5", {"bytes <= 12.49"}),
+        ("host is null", {"host is null"}),
+        ("agent != 'Chrome' and cached and hour <= 3", {"agent != 'Chrome' and hour <= 3 and cached = true"}),
+        ("(agent = 'Safari' and bytes > 990) or host = 'h3'", {"agent = 'Safari' and bytes >= 990.01", "host = 'h3'"}),
+        ("hour(at) = 5", {"hour(at) = 5"}),
+    ],
+)
+def test_planted_conditions_come_back(w: whence.Session, log: DataFrame, condition: str, found: set[str]) -> None:
+    answer = asked(w, log, condition)
+    assert {c.sql for c in answer.causes} == found
+    assert answer.exact
+    total = log.where(condition).count()
+    assert answer.bad_rows == answer.covered == total
+    assert log.where(answer.sql).count() == total, "the answer can be used as a filter"
+    assert all(c.error_rate == 1.0 for c in answer.causes)
+
+
+def test_noise_gives_an_error_rate(w: whence.Session, log: DataFrame) -> None:
+    noisy = log.withColumn(
+        "bad", F.expr("if(agent = 'badAgent' and hour >= 20, pmod(hash(id, 9), 10) < 7, pmod(hash(id, 9), 1000) < 3)")
+    )
+    columns = ["agent", "hour", "bytes", "host", "cached"]
+    answer = w.explain(noisy.where("bad").select(columns), noisy.where("not bad").select(columns), enough=0.8)
+    best = answer.causes[0]
+    assert best.sql == "agent = 'badAgent' and hour >= 20"
+    exact = noisy.where("bad and agent = 'badAgent' and hour >= 20").count()
+    assert best.support == exact
+    assert best.error_rate == pytest.approx(0.7, abs=0.03)
+    assert "error rate" in str(answer)
+
+
+def test_nothing_sets_random_rows_apart(w: whence.Session, log: DataFrame) -> None:
+    even, odd = (log.where(f"id % 2 = {r}").select("agent", "cached") for r in (0, 1))
+    answer = w.explain(even, odd)
+    assert not answer.exact
+    assert answer.sql == "false" or answer.let_in > 0
+
+
+def test_bad_questions(w: whence.Session, log: DataFrame) -> None:
+    with pytest.raises(DiagnoseError, match="no bad rows"):
+        w.explain(log.where("hour > 99"), log)
+    with pytest.raises(DiagnoseError, match="no good rows"):
+        w.explain(log, log.where("hour > 99"))
+    with pytest.raises(DiagnoseError, match="'nope' is not in both"):
+        w.explain(log, log, columns=["nope"])
+    with pytest.raises(DiagnoseError, match="share no column"):
+        w.explain(log.select(F.array("id").alias("a")), log.select(F.array("id").alias("a")))
+
+
+def test_names_and_values_that_need_quotes(w: whence.Session, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("it's", i) if i % 3 == 0 else ("fine", i) for i in range(300)], ["user name", "n"])
+    answer = w.explain(rows.where("`user name` != 'fine'"), rows.where("`user name` = 'fine'"))
+    assert answer.exact
+    assert rows.where(answer.sql).count() == 100
+
+
+def test_rules_drop_conditions_that_others_make_needless() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(1, 6, size=(3000, 5)).astype(np.uint8)
+    bad = (codes[:, 0] == 2) & (codes[:, 1] >= 4)
+    data = Coded(codes, bad, (6,) * 5, (True,) * 5, tuple(np.arange(6) > 0 for _ in range(5)))
+    (rule,) = rules(data, 3, 5, 0.99)
+    assert [c for c, _ in rule.conditions] == [0, 1]
+    assert (rule.mask(codes) == bad).all()

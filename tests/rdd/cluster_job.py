@@ -1,0 +1,107 @@
+"""A program of its own: a job on local-cluster[2,1,1024] that something happens to, traced afterwards.
+
+    python cluster_job.py killed|speculated|full <home>
+
+Prints one JSON line: what the job gave, what the trace gave, which tables there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+
+from whence.model import WhenceError
+from whence.rdd import LineageContext
+
+PARTS, LINES = 4, 400
+
+
+def started(home: Path, what: str) -> SparkContext:
+    conf = (
+        SparkConf()
+        .set("spark.ui.enabled", "false")
+        .set("spark.driver.host", "127.0.0.1")
+        .set("spark.driver.bindAddress", "127.0.0.1")
+        .set("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
+        .set("spark.local.dir", str(home / "local"))
+        .set("spark.ui.showConsoleProgress", "false")
+    )
+    if what == "speculated":
+        conf.set("spark.speculation", "true").set("spark.speculation.interval", "100ms")
+        conf.set("spark.speculation.multiplier", "1.1").set("spark.speculation.quantile", "0.5")
+        conf.set("spark.speculation.minTaskRuntime", "100ms")
+    sc = SparkContext("local-cluster[2,1,1024]", "faults", conf=conf)
+    sc.setLogLevel("OFF")
+    return sc
+
+
+def once(path: str) -> bool:
+    """True for the first process that asks, whichever it is."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def main(what: str, home: Path) -> dict[str, Any]:
+    sc = started(home, what)
+    lc = LineageContext(sc, str(home / "store"))
+    text = home / "lines.txt"
+    text.write_text("".join(f"{n % 7} {n % 11}\n" for n in range(LINES)))
+    mark = str(home / "happened")
+
+    def words(line: str) -> list[str]:
+        if what == "killed" and line.startswith("6 ") and once(mark):
+            os.kill(executor(), 9)  # a machine is gone in the middle of a task
+            time.sleep(60)
+        if what == "speculated" and line == "6 6" and once(mark):
+            time.sleep(8)  # a straggler; a copy of its task overtakes it
+        if what == "full":  # as on a full disk, no file can grow
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        return line.split()
+
+    lines = lc.textFile(str(text), PARTS)
+    counts = lines.flatMap(words).map(lambda w: (w, 1)).reduceByKey(lambda a, b: a + b, 3)
+    result = dict(counts.collect())
+    found: dict[str, Any] = {"result": result, "expected": expected()}
+    try:
+        traced = counts.filter(lambda kv: kv[0] == "10").getLineage().goBackAll()
+        found["traced"] = traced.collect()
+    except WhenceError as said:
+        found["error"] = str(said)
+    found["wanted"] = [f"{n % 7} {n % 11}" for n in range(LINES) if n % 11 == 10]
+    lc.sweep()
+    lc._take_commits()
+    files = [(d, f) for d, _, fs in os.walk(lc._directory) for f in fs]
+    found["left over"] = [f for d, f in files if f.endswith(".tmp")]
+    known = {(str(s), f"{p}-{a}") for (s, p), attempts in lc._tables.items() for a in attempts}
+    found["unknown"] = [f for d, f in files if (os.path.basename(d), f) not in known]
+    found["happened"] = os.path.exists(mark)
+    sc.stop()
+    return found
+
+
+def executor() -> int:
+    """The JVM that started this worker's daemon."""
+    status = Path(f"/proc/{os.getppid()}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
+
+
+def expected() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for n in range(LINES):
+        for w in (str(n % 7), str(n % 11)):
+            found[w] = found.get(w, 0) + 1
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))

@@ -1,0 +1,57 @@
+"""PySpark's own RDD examples on LineageRDDs, in the surroundings they were written for (a program, local[4]).
+
+An example that fails is tried on a plain SparkContext too; where that fails as well, it is not ours. Prints the rest.
+"""
+
+from __future__ import annotations
+
+import doctest
+import sys
+import tempfile
+
+import numpy as np
+import pyspark.core.rdd
+from pyspark import SparkConf, SparkContext
+from pyspark.core.rdd import RDD
+
+from whence.rdd import LineageContext
+
+np.set_printoptions(legacy="1.25")
+METHODS = sorted(
+    name for name in dir(RDD) if callable(getattr(RDD, name)) and ">>> " in (getattr(RDD, name).__doc__ or "")
+)
+
+
+def run(sc: SparkContext, name: str) -> list[str]:
+    globs = {**vars(pyspark.core.rdd), "sc": sc}
+    failed: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    for test in doctest.DocTestFinder(recurse=False).find(
+        getattr(RDD, name), name, module=pyspark.core.rdd, globs=globs
+    ):
+        runner.run(test, out=failed.append, clear_globs=False)
+    return failed
+
+
+def main() -> int:
+    conf = SparkConf().set("spark.ui.enabled", "false").set("spark.driver.bindAddress", "127.0.0.1")
+    sc = SparkContext("local[4]", "PythonTest", conf=conf.set("spark.driver.host", "127.0.0.1"))
+    sc.setLogLevel("OFF")
+    bad = 0
+    with tempfile.TemporaryDirectory() as home:
+        sc.setCheckpointDir(home + "/checkpoints")
+        lc = LineageContext(sc, home)
+        lc.capture = sys.argv[1] == "captured"
+        for name in sys.argv[2:] or METHODS:
+            failed = run(lc, name)
+            if failed and not run(sc, name):
+                failed = run(lc, name)  # some examples wait for an approximate answer, in milliseconds
+                bad += bool(failed)
+                sys.stdout.writelines(failed)
+        print(f"{len(METHODS)} methods, {bad} failed")
+    sc.stop()
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Executors that die, tasks that run twice, a full disk: the job goes on, and the lineage is complete or says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+HERE = Path(__file__).parent
+
+
+def job(what: str, home: Path) -> dict[str, Any]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(HERE.parent.parent / "src"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / "cluster_job.py"), what, str(home)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("what", ["killed", "speculated"])
+def test_exactly_one_table_of_each_partition_counts(what: str, tmp_path: Path) -> None:
+    found = job(what, tmp_path)
+    assert found["happened"]
+    assert found["result"] == found["expected"]
+    assert found["traced"] == found["wanted"]
+    assert found["left over"] == []
+    assert found["unknown"] == []
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    found = job("full", tmp_path)
+    assert found["result"] == found["expected"]
+    assert "File too large" in found["error"]
+    assert found["left over"] == []

@@ -1,0 +1,94 @@
+"""The contract: lineage equals the oracle's, for every output record backward and for every source record forward."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark import cloudpickle
+
+import whence
+from rdd import oracle
+from rdd.oracle import ONE, TWO, plainly, run
+from whence.rdd import LineageContext, LineageRDD
+from whence.rdd.capture import captured
+from whence.rdd.walk import Place
+
+cloudpickle.register_pickle_by_value(oracle)  # executors do not see the tests' modules
+
+RECORDS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 10)), max_size=12)
+
+
+def witnesses(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> list[frozenset[Any]]:
+    """Of each record of an RDD, in order."""
+    tables = rdd.ctx._open
+    found = []
+    for key in captured(rdd):
+        table = tables[key]
+        for position in range(table.n_out):
+            state = tables.back_all({Place(*key, table.last): np.array([position])}, lambda _: None)
+            found.append(frozenset(names[p.stage, p.part, n] for p, ns in state.items() for n in ns.tolist()))
+    return found
+
+
+def touched(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> dict[Any, set[int]]:
+    """Of each source record, the numbers of the result's records."""
+    tables = rdd.ctx._open
+    results = list(captured(rdd))
+    readers = tables.readers(results)
+    first = dict(zip(results, np.cumsum([0] + [tables[k].n_out for k in results]).tolist(), strict=False))
+    found: dict[Any, set[int]] = {}
+    for (node, part, position), name in names.items():
+        state = tables.forth_all(
+            {Place(node, part, -1, 0): np.array([position])}, readers, set(results), lambda _: None
+        )
+        found[name] = {first[p[:3]] + n for p, ns in state.items() for n in ns.tolist()}
+    return found
+
+
+def named(rdd: LineageRDD, label: str) -> tuple[dict[tuple[int, int, int], Any], list[Any]]:
+    parts = rdd.ctx.spark.runJob(rdd._plain(), lambda it: [list(it)])
+    names, rows, n = {}, [], 0
+    for part, records in enumerate(parts):
+        for position, record in enumerate(records):
+            names[rdd.node.id, part, position] = (label, n)
+            rows.append((record, frozenset([(label, n)])))
+            n += 1
+    return names, rows
+
+
+def check(lc: LineageContext, program: list[str], left: list[Any], right: list[Any]) -> None:
+    a, b = lc.parallelize(left, 2), lc.parallelize(right, 3)
+    names_a, rows_a = named(a, "a")
+    names_b, rows_b = named(b, "b")
+    names = {**names_a, **names_b}
+    result, expected = run(program, a, rows_a, b, rows_b)
+    records = result.collect()
+    assert records == plainly(program, lc.spark.parallelize(left, 2), lc.spark.parallelize(right, 3)).collect()
+    found = witnesses(result, names)
+    assert Counter(zip(records, found, strict=True)) == Counter(expected)
+    backward: dict[Any, set[int]] = {name: set() for name in names.values()}
+    for number, ids in enumerate(found):
+        for name in ids:
+            backward[name].add(number)
+    assert touched(result, names) == backward
+
+
+@pytest.mark.parametrize("name", [*ONE, *TWO])
+def test_operator(w: whence.Session, name: str) -> None:
+    check(w.context, [name], [(n % 4, n % 7) for n in range(14)], [(n % 3 + 1, n % 5) for n in range(9)])
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(st.sampled_from([*ONE, *TWO]), min_size=2, max_size=4), RECORDS, RECORDS)
+def test_programs(w: whence.Session, program: list[str], left: list[Any], right: list[Any]) -> None:
+    check(w.context, program, left, right)

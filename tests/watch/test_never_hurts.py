@@ -1,0 +1,162 @@
+"""Whatever happens to whence, the user's query goes on, and what was seen is not lost."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from cases import clean, short, table
+
+import whence
+from whence.model import StoreError
+from whence.store import Store
+from whence.store.catalog import Catalog
+from whence.watch import listener, parse, watcher
+
+
+@pytest.fixture
+def tables(spark):
+    clean(spark)
+    spark.sql(table("t1"))
+    spark.sql(table("t2"))
+    yield
+    clean(spark)
+
+
+def edges(w) -> set[tuple[str, str]]:
+    return {(short(e.source.name), short(e.target.name)) for e in w.catalog.edges()}
+
+
+def test_failed_queries_are_recorded_with_their_error(spark, tables, tmp_path: Path) -> None:
+    with whence.attach(spark, store=tmp_path) as w:
+        spark.sql("INSERT INTO t1 VALUES (1, 'a')")
+        with pytest.raises(Exception, match="raised on purpose"):
+            spark.sql("INSERT INTO t2 SELECT id, raise_error('raised on purpose') FROM t1")
+        with pytest.raises(Exception, match="nowhere"):
+            spark.sql("UPDATE nowhere SET id = 1")
+        failed = w.catalog.runs(status="failed")
+        assert any("raised on purpose" in r.error for r in failed)
+        assert edges(w) == set(), "what failed made nothing"
+        details = next(r.details for r in failed if "raised on purpose" in r.error)
+        assert [short(n) for n in details["inputs"]] == ["t1"]
+        assert [short(n) for n in details["outputs"]] == ["t2"]
+
+
+def test_a_crash_in_whence_is_counted_and_logged(spark, tables, tmp_path: Path, monkeypatch, caplog) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    with whence.attach(spark, store=tmp_path) as w:
+        monkeypatch.setattr(watcher, "observe", broken)
+        with caplog.at_level(logging.WARNING, logger="whence.watch"):
+            spark.sql("INSERT INTO t2 SELECT * FROM t1")
+            assert edges(w) == set()
+        assert w._watcher.counts["failed"] == 1
+        assert "the query itself is not affected" in caplog.text
+        monkeypatch.undo()
+        spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        assert edges(w) == {("t1", "t2")}
+
+
+def test_what_is_seen_while_the_store_is_away_comes_in_later(spark, tables, tmp_path: Path, monkeypatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(watcher, "RETRY_SECONDS", 0.0)
+    with whence.attach(spark, store=tmp_path) as w:
+        with monkeypatch.context() as m:
+            m.setattr(Catalog, "record", away)
+            spark.sql("INSERT INTO t2 SELECT * FROM t1")
+            assert w._watcher.flush()
+        assert w._watcher.counts["spooled"] == 1
+        assert len(list((tmp_path / "spool").glob("*.jsonl"))) == 1
+        spark.sql("INSERT INTO t1 SELECT * FROM t2")
+        assert edges(w) == {("t1", "t2"), ("t2", "t1")}
+        assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_a_spool_left_behind_is_taken_up_by_the_next_session(spark, tables, tmp_path: Path, monkeypatch) -> None:
+    with monkeypatch.context() as m, whence.attach(spark, store=tmp_path) as w:
+        m.setattr(Catalog, "record", lambda *_: (_ for _ in ()).throw(StoreError("away")))
+        spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        assert w._watcher.flush()
+    with whence.attach(spark, store=tmp_path) as w:
+        spark.sql("INSERT INTO t1 SELECT * FROM t2")
+        assert edges(w) == {("t1", "t2"), ("t2", "t1")}
+
+
+def test_a_plan_too_large_keeps_its_datasets(spark, tables, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(listener, "MOST_CHARACTERS", 1500)
+    with whence.attach(spark, store=tmp_path) as w:
+        wide = ", ".join(f"id + {n} AS c{n}" for n in range(200))
+        spark.sql(f"CREATE TABLE big USING parquet AS SELECT {wide} FROM t1 JOIN t2 USING (id)")
+        assert edges(w) == {("t1", "big"), ("t2", "big")}
+        assert len(w.catalog.edges("column")) == 0
+        (run,) = w.catalog.runs()
+        assert run.details["gaps"] == {"plan too large: datasets only": 1}
+
+
+def test_too_many_column_links_keep_the_datasets(spark, tables, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(parse, "MOST_LINKS", 3)
+    with whence.attach(spark, store=tmp_path) as w:
+        spark.sql("CREATE TABLE big USING parquet AS SELECT id a, id b, id c, id d, id e FROM t1")
+        assert edges(w) == {("t1", "big")}
+        assert len(w.catalog.edges("column")) == 0
+        assert w.catalog.runs()[0].details["gaps"] == {"too many columns": 1}
+
+
+def test_close_leaves_nothing_behind(spark, tmp_path: Path) -> None:
+    from pyspark import RDD
+    from pyspark.sql import SparkSession
+
+    before = (RDD.saveAsTextFile, SparkSession.createDataFrame, list(sys.meta_path), threading.active_count())
+    bus = spark.sparkContext._jsc.sc().listenerBus()
+    listeners = bus.listeners().size()
+    session = whence.attach(spark, store=tmp_path)
+    assert bus.listeners().size() == listeners + 1
+    session.close()
+    assert bus.listeners().size() == listeners
+    after = (RDD.saveAsTextFile, SparkSession.createDataFrame, list(sys.meta_path), threading.active_count())
+    assert after == before
+
+
+def test_two_sessions_at_once_each_see_everything(spark, tables, tmp_path: Path) -> None:
+    with whence.attach(spark, store=tmp_path / "a") as a, whence.attach(spark, store=tmp_path / "b") as b:
+        spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        assert edges(a) == edges(b) == {("t1", "t2")}
+
+
+def test_secrets_do_not_reach_the_store(spark, tables, tmp_path: Path) -> None:
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        with pytest.raises(Exception):  # noqa: B017, PT011 - there is no such server
+            spark.table("t1").write.format("jdbc").options(
+                url="jdbc:postgresql://joe:hunter2@127.0.0.1:1/x", dbtable="t", password="hunter2"
+            ).save()
+        w._watcher.flush()
+    assert b"hunter2" not in b"".join(p.read_bytes() for p in (tmp_path / "store").rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("end", ["", "spark.stop()", "raise SystemExit(3)"])
+def test_the_last_action_is_not_lost_at_exit(end: str, tmp_path: Path) -> None:
+    """Neither when the program just ends, nor when it stops Spark itself, nor when it fails."""
+    program = f"""
+        from pyspark.sql import SparkSession
+        import whence
+        spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+                 .config("spark.driver.bindAddress", "127.0.0.1")
+                 .config("spark.driver.host", "127.0.0.1").getOrCreate())
+        w = whence.attach(spark, store={str(tmp_path / "store")!r})
+        spark.range(3).write.parquet({str(tmp_path / "a")!r})
+        spark.read.parquet({str(tmp_path / "a")!r}).write.parquet({str(tmp_path / "b")!r})
+        {end}
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    store = Store.at(tmp_path / "store")
+    found = {(short(e.source.name), short(e.target.name)) for e in store.catalog.edges()}
+    store.close()
+    assert found == {("a", "b")}, done.stderr
