@@ -21,6 +21,7 @@ ICEBERG = {
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
 }
 
 
@@ -91,7 +92,7 @@ def iceberg(w: whence.Session, rows: DataFrame, home: Path) -> None:
     check_source(w, w.spark.table("ice.shop.orders"), "orders")
     snapshot = w.spark.table("ice.shop.orders.snapshots").first().snapshot_id
     w.spark.range(3).selectExpr("id rid", "id k", "id n").writeTo("ice.shop.orders").overwritePartitions()
-    old = w.spark.read.option("snapshot-id", snapshot).table("ice.shop.orders")
+    old = w.spark.read.option("versionAsOf", snapshot).table("ice.shop.orders")
     check_source(w, old, "orders")
 
 
