@@ -140,7 +140,7 @@ def _one_by_one(
     if len(records) > MOST_RUNS or len(outputs) > 1:
         raise WhenceError(
             f"The influence of {len(records)} rows of {names[place.number]} on {len(outputs)} output rows would need "
-            f"as many runs of the query, since {column} is not a plain sum, count, average, minimum or maximum over them. "
+            f"as many runs of the query, since {column} is no plain sum, count, average, minimum or maximum of them. "
             f"Ask about one output row with at most {MOST_RUNS} witnesses."
         )
     value = _number(lineage.frame, column)
