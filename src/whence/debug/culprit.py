@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,13 @@ _SCRIPT = '''"""Fails as the job did: {error}
 {function} on one record, taken from record {index} of partition {partition}.
 """
 
+import sys
 from pathlib import Path
 
 from pyspark import cloudpickle
+
+# Where the program that failed found its own modules.
+sys.path += {path}
 
 culprit = cloudpickle.loads(Path(__file__).with_name("{data}").read_bytes())
 print("function:", culprit["function"])
@@ -80,6 +85,7 @@ def write_script(home: Path, culprit: Culprit, function: Any, record: Any, run: 
             index=culprit.index,
             partition=culprit.partition,
             data="culprit.pickle",
+            path=[str(Path(entry).absolute()) for entry in sys.path],
         )
     )
     return script
