@@ -1,7 +1,7 @@
 """MERGE, UPDATE and versions of lake formats, on plans as their own connectors give them.
 
-No Iceberg or Delta release runs on the newest Spark yet, so these are plans as the listener writes them (Iceberg 1.12 on
-Spark 4.1), cut to what matters.
+No Iceberg or Delta release runs on the newest Spark yet, so these are plans as the listener writes them (Iceberg 1.12
+on Spark 4.1), cut to what matters.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def relation(name: str, ids: tuple[int, int], version: str) -> dict[str, Any]:
             "options": {},
         },
         "out": [[ids[0], "id", "bigint"], [ids[1], "name", "string"]],
-    }  # fmt: skip
+    }  # fmt: skip  # noqa: E501
 
 
 def test_created_and_read_are_one_dataset_with_its_version() -> None:
     create = {"c": "CreateTable", "f": {"columns": []}, "k": [
-        {"c": "ResolvedIdentifier", "f": {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}}]}  # fmt: skip
+        {"c": "ResolvedIdentifier", "f": {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}}]}  # fmt: skip  # noqa: E501
     append = {"c": "AppendData", "f": {"table": {"plan": relation("t2", (3, 4), "22")}}, "k": [
         {"c": "Project", "f": {"projectList": [1, 2]}, "o": [[1, "id", "bigint"], [2, "name", "string"]],
-         "k": [relation("t1", (1, 2), "11")]}]}  # fmt: skip
+         "k": [relation("t1", (1, 2), "11")]}]}  # fmt: skip  # noqa: E501
     made = observe({"plan": create}, Place())
     written = observe({"plan": append}, Place())
     assert made is not None
