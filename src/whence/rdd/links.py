@@ -14,7 +14,7 @@ from whence.rdd.codec import AnyInts, ints, pack, pack_groups, pack_sorted
 from whence.rdd.wire import Origin, Tag
 
 MAGIC = b"whence01"
-BLOCK = 1 << 18  # elements; bounds what a task holds and what a look-up decodes
+BLOCK = 1 << 17  # elements; bounds what a task holds and what a look-up decodes
 
 
 class Writer:
