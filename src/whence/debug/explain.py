@@ -269,7 +269,8 @@ def _expressions(bad: DataFrame, good: DataFrame, columns: Sequence[str] | None)
     found: dict[str, str] = {}
     for name in wanted:
         kind = have[name]
-        quoted = name if name.replace("_", "").isalnum() else f"`{name}`"
+        plain = name.replace("_", "").isalnum() and not name[0].isdigit()
+    quoted = name if plain or name.endswith((")", "`")) else f"`{name}`"
         if kind in _SIMPLE:
             found[name] = quoted
         elif kind.startswith("decimal"):
