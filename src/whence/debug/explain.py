@@ -94,7 +94,8 @@ def _literal(value: Any) -> str:
 
 def _sql(condition: Condition) -> str:
     name, op, value = condition
-    quoted = name if (name.replace("_", "").isalnum() and not name[0].isdigit()) or name.endswith(")") else f"`{name}`"
+    plain = name.replace("_", "").isalnum() and not name[0].isdigit()
+    quoted = name if plain or name.endswith((")", "`")) else f"`{name}`"
     if value is None:
         return f"{quoted} is {'not ' if op == '!=' else ''}null"
     return f"{quoted} {'=' if op == '==' else op} {_literal(value)}"
@@ -269,7 +270,7 @@ def _expressions(bad: DataFrame, good: DataFrame, columns: Sequence[str] | None)
     found: dict[str, str] = {}
     for name in wanted:
         kind = have[name]
-        quoted = name if name.replace("_", "").isalnum() else f"`{name}`"
+        quoted = name if name.replace("_", "").isalnum() and not name[0].isdigit() else f"`{name}`"
         if kind in _SIMPLE:
             found[name] = quoted
         elif kind.startswith("decimal"):
