@@ -18,22 +18,22 @@ def relation(name: str, ids: tuple[int, int], version: str) -> dict[str, Any]:
     return {
         "c": "DataSourceV2Relation",
         "f": {
-            "table": {"c": "SparkTable", "class": "org.apache.iceberg.spark.source.SparkTable", "name": f"ice.db.{name}",
-                      "properties": {}, "location": f"/ice/db/{name}", "version": version, "options": {}},
+            "table": {"c": "SparkTable", "class": "org.apache.iceberg.spark.source.SparkTable",
+                      "name": f"ice.db.{name}", "properties": {}, "location": f"/ice/db/{name}", "version": version, "options": {}},
             "catalog": ICE,
             "identifier": {"name": name, "namespace": ["db"]},
             "options": {},
         },
         "out": [[ids[0], "id", "bigint"], [ids[1], "name", "string"]],
-    }  # fmt: skip  # noqa: E501
+    }  # fmt: skip
 
 
 def test_created_and_read_are_one_dataset_with_its_version() -> None:
     create = {"c": "CreateTable", "f": {"columns": []}, "k": [
-        {"c": "ResolvedIdentifier", "f": {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}}]}  # fmt: skip  # noqa: E501
+        {"c": "ResolvedIdentifier", "f": {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}}]}  # fmt: skip
     append = {"c": "AppendData", "f": {"table": {"plan": relation("t2", (3, 4), "22")}}, "k": [
         {"c": "Project", "f": {"projectList": [1, 2]}, "o": [[1, "id", "bigint"], [2, "name", "string"]],
-         "k": [relation("t1", (1, 2), "11")]}]}  # fmt: skip  # noqa: E501
+         "k": [relation("t1", (1, 2), "11")]}]}  # fmt: skip
     made = observe({"plan": create}, Place())
     written = observe({"plan": append}, Place())
     assert made is not None
