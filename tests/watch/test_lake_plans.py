@@ -19,7 +19,8 @@ def relation(name: str, ids: tuple[int, int], version: str) -> dict[str, Any]:
         "c": "DataSourceV2Relation",
         "f": {
             "table": {"c": "SparkTable", "class": "org.apache.iceberg.spark.source.SparkTable",
-                      "name": f"ice.db.{name}", "properties": {}, "location": f"/ice/db/{name}", "version": version, "options": {}},
+                      "name": f"ice.db.{name}", "properties": {}, "location": f"/ice/db/{name}",
+                      "version": version, "options": {}},
             "catalog": ICE,
             "identifier": {"name": name, "namespace": ["db"]},
             "options": {},
