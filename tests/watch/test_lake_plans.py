@@ -30,8 +30,8 @@ def relation(name: str, ids: tuple[int, int], version: str) -> dict[str, Any]:
 
 
 def test_created_and_read_are_one_dataset_with_its_version() -> None:
-    create = {"c": "CreateTable", "f": {"columns": []}, "k": [
-        {"c": "ResolvedIdentifier", "f": {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}}]}  # fmt: skip
+    name = {"catalog": ICE, "identifier": {"name": "t1", "namespace": ["db"]}}
+    create = {"c": "CreateTable", "f": {"columns": []}, "k": [{"c": "ResolvedIdentifier", "f": name}]}
     append = {"c": "AppendData", "f": {"table": {"plan": relation("t2", (3, 4), "22")}}, "k": [
         {"c": "Project", "f": {"projectList": [1, 2]}, "o": [[1, "id", "bigint"], [2, "name", "string"]],
          "k": [relation("t1", (1, 2), "11")]}]}  # fmt: skip
