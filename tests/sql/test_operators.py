@@ -125,9 +125,9 @@ AS_BAGS = {
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    spark.sql(T).createOrReplaceTempView("t")
-    with whence.attach(spark, store=tmp_path_factory.mktemp("store")) as w:
+def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
+    tiny.sql(T).createOrReplaceTempView("t")
+    with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 
 

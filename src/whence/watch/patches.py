@@ -76,7 +76,7 @@ class Patches:
 
     def _wrap_property(self, owner: type, name: str) -> None:
         original = owner.__dict__.get(name)
-        if not isinstance(original, property):
+        if not isinstance(original, property | functools.cached_property):
             return
 
         def get(frame: Any) -> Any:
