@@ -176,7 +176,7 @@ def test_a_mixed_leaf_is_called_mixed() -> None:
 sizes = st.lists(st.integers(2, 4), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), sizes)
 def test_simplifying_changes_no_configuration(data: st.DataObject, sizes: list[int]) -> None:
     box = st.tuples(

@@ -230,9 +230,11 @@ class Computed(PipelinedRDD[Any, Any]):
     def persist(self, storageLevel: StorageLevel = StorageLevel.MEMORY_ONLY) -> Any:
         self.is_cached = True
         self._storage = storageLevel
-        java_level = self.ctx._getJavaStorageLevel(storageLevel)
         self._forget_views()
-        self._jrdd.persist(java_level)
+        if self.ctx.capturing:
+            self._jrdd.persist(self.ctx._getJavaStorageLevel(storageLevel))
+        elif not self._plain().is_cached:
+            self._plain().persist(storageLevel)  # which also keeps PySpark from fusing over it
         return self
 
     def unpersist(self, blocking: bool = False) -> Any:
@@ -248,12 +250,18 @@ class Computed(PipelinedRDD[Any, Any]):
     def checkpoint(self) -> None:
         self.is_checkpointed = True
         self._forget_views()
-        self._jrdd.rdd().checkpoint()
+        if self.ctx.capturing:
+            self._jrdd.rdd().checkpoint()
+        else:
+            self._plain().checkpoint()
 
     def localCheckpoint(self) -> None:
         self.is_checkpointed = True
         self._forget_views()
-        self._jrdd.rdd().localCheckpoint()
+        if self.ctx.capturing:
+            self._jrdd.rdd().localCheckpoint()
+        else:
+            self._plain().localCheckpoint()
 
     def withResources(self, profile: Any) -> Any:
         self.has_resource_profile = True

@@ -58,6 +58,14 @@ def simplify(boxes: Sequence[Box], sizes: Sequence[int]) -> list[Box]:
     if not boxes:
         return []
     candidates = sorted(primes(boxes, sizes), key=len)
+    # Dropping one by one from all primes may end with more of them than were given; one prime for each given never does.
+    wides = [_wide(b, sizes) for b in boxes]
+    widened = [next(c for c in candidates if _within(w, _wide(c, sizes))) for w in wides]
+    choices = [_needed(candidates, sizes), _needed(list(dict.fromkeys(widened)), sizes)]
+    return min(choices, key=lambda some: (len(some), sum(map(len, some))))
+
+
+def _needed(candidates: list[Box], sizes: Sequence[int]) -> list[Box]:
     chosen = list(candidates)
     for box in sorted(candidates, key=lambda b: -len(b)):  # the longest are the first to go
         rest = [c for c in chosen if c != box]
