@@ -58,7 +58,7 @@ def simplify(boxes: Sequence[Box], sizes: Sequence[int]) -> list[Box]:
     if not boxes:
         return []
     candidates = sorted(primes(boxes, sizes), key=len)
-    # Dropping one by one from all primes may end with more of them than were given; one prime for each given never does.
+    # Dropping one by one from all primes may leave more of them than were given; one prime for each never does.
     wides = [_wide(b, sizes) for b in boxes]
     widened = [next(c for c in candidates if _within(w, _wide(c, sizes))) for w in wides]
     choices = [_needed(candidates, sizes), _needed(list(dict.fromkeys(widened)), sizes)]
