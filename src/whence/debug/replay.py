@@ -72,6 +72,8 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
     by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
 
     def replace(node: Node) -> Plan | None:
+        if node in restriction.frozen:
+            return restriction.frozen[node]
         place, ids = by_leaf.get(node, (None, None))
         return None if place is None or ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
 
