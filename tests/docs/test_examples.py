@@ -59,6 +59,8 @@ def commands() -> list[str]:
 @pytest.mark.parametrize("page", programs(), ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for table in spark.catalog.listTables():  # a page starts with a session of its own, as its reader does
+        (spark.catalog.dropTempView(table.name) if table.isTemporary else spark.sql(f"DROP TABLE {table.name}"))
     names: dict[str, object] = {"spark": spark, "__name__": "__main__"}
     text = page.read_text()
     found = blocks(page)
