@@ -25,6 +25,7 @@ def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
     assert _ddmin([(0, 1_000_000)], lambda some: [any(a <= 4711 < b for a, b in r) for r in some]) == [(4711, 4712)]
 
 
+@pytest.mark.skip(reason="takes minutes: every round plans a union of eight queries; to be made lighter (issue 5)")
 def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSession) -> None:
     rows = [(n, n % 4, 1.0 if n != 611 else -1e6) for n in range(1000)]
     spark.createDataFrame(rows, "id long, shop long, amount double").createOrReplaceTempView("sales_min")
