@@ -12,6 +12,7 @@ import io
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +57,21 @@ def commands() -> list[str]:
     return sorted(set(found))
 
 
-@pytest.mark.parametrize("page", programs(), ids=lambda page: page.name)
-def test_python_blocks_run(page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder in which a page runs: Python's working directory, and Spark's for relative paths."""
     monkeypatch.chdir(tmp_path)
+    hadoop = spark._jvm.org.apache.hadoop.fs
+    system = hadoop.FileSystem.get(spark._jsc.hadoopConfiguration())
+    before = system.getWorkingDirectory()
+    system.setWorkingDirectory(hadoop.Path(str(tmp_path)))
+    yield tmp_path
+    system.setWorkingDirectory(before)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("page", programs(), ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, spark: SparkSession) -> None:
     for table in spark.catalog.listTables():  # a page starts with a session of its own, as its reader does
         (spark.catalog.dropTempView(table.name) if table.isTemporary else spark.sql(f"DROP TABLE {table.name}"))
     names: dict[str, object] = {"spark": spark, "__name__": "__main__"}
