@@ -43,7 +43,7 @@ def asked(w: whence.Session, log: DataFrame, condition: str, **options: object) 
         ("bytes < 12.5", {"bytes <= 12.49"}),
         ("host is null", {"host is null"}),
         ("agent != 'Chrome' and cached and hour <= 3", {"agent != 'Chrome' and hour <= 3 and cached = true"}),
-        # the smallest such row of another host: what lies below it is told by the host already
+        # 990.25 is the smallest of these Safari rows: none lies between it and 990
         ("(agent = 'Safari' and bytes > 990) or host = 'h3'", {"agent = 'Safari' and bytes >= 990.25", "host = 'h3'"}),
         ("hour(at) = 5", {"hour(at) = 5"}),
     ],
