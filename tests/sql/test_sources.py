@@ -105,9 +105,10 @@ def test_data_made_in_python(w: whence.Session) -> None:
         frames["arrow"] = spark.createDataFrame(frame)
     finally:
         spark.conf.unset("spark.sql.execution.arrow.pyspark.enabled")
-    frames["rdd"] = context.parallelize(ROWS, 3).toDF(SCHEMA)
+    # Not RDD.toDF: it makes the DataFrame in whichever session was made last.
+    frames["rdd"] = spark.createDataFrame(context.parallelize(ROWS, 3), SCHEMA)
     # After a shuffle an RDD's order is not certain: its rows are told by their contents.
-    frames["shuffled"] = context.parallelize(ROWS, 3).repartition(2).toDF(SCHEMA)
+    frames["shuffled"] = spark.createDataFrame(context.parallelize(ROWS, 3).repartition(2), SCHEMA)
     for name, df in frames.items():
         df.createOrReplaceTempView(name)
     check_together(w, {name: spark.table(name) for name in frames})
