@@ -84,10 +84,10 @@ class Session:
 
     @contextmanager
     def capture(self) -> Iterator[None]:
-        """Within the block, what a checkpoint is made from is remembered, so that traces go on through it."""
-        from whence.sql.checkpoints import remembered
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+        from whence.sql.capture import Capture
 
-        with remembered(self._plans()):
+        with Capture(self._plans()).open():
             yield
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
@@ -110,6 +110,7 @@ class Session:
         self._require_open()
         if self._catalyst is None:
             self._catalyst = Catalyst(self._spark)
+            self._catalyst.memory.folder = self._store.tables.location("sql")
         return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from whence.debug.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit")
+_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit", "Settled")
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,20 @@ name, since constructors gain arguments between Spark releases while field names
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import QUIET
+from whence.sql.files import Files, to_list
+from whence.sql.memory import Memory
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -41,12 +42,6 @@ _SUBQUERY_RULES = (
 )
 _MAX_ROUNDS = 20
 
-_FIXED_SPLITS = {
-    "spark.sql.files.maxPartitionBytes": str(128 << 20),
-    "spark.sql.files.openCostInBytes": str(4 << 20),
-    "spark.sql.files.minPartitionNum": "32",
-}
-
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
@@ -57,16 +52,12 @@ _ORDER_ONLY = ("CollectList", "CollectSet")
 _RIDES_ALONG = ("PythonUDTF",)
 
 
-def to_list(scala_seq: JavaObject) -> list[JavaObject]:
-    return [scala_seq.apply(i) for i in range(scala_seq.size())]
-
-
 def class_name(node: JavaObject) -> str:
     name: str = node.getClass().getSimpleName()
     return name.rstrip("$")
 
 
-class Catalyst:
+class Catalyst(Files):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -82,8 +73,7 @@ class Catalyst:
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
         self._quiet = 0
-        # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
-        self.checkpoints: dict[int, Plan] = {}
+        self.memory = Memory()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
@@ -109,6 +99,10 @@ class Catalyst:
 
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def is_cached(self, df: DataFrame) -> bool:
+        """Whether Spark would take rows of this query, or of a part of it, from its cache."""
+        return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()
 
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
@@ -141,17 +135,6 @@ class Catalyst:
 
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
-
-    def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
-        arity = node.productArity()
-        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
-        left = dict(changes)
-        for i in range(arity):
-            name = node.productElementName(i)
-            values[i] = left.pop(name) if name in left else node.productElement(i)
-        if left:
-            raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
-        return node.makeCopy(values)
 
     def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
         return plan.withNewChildren(self.seq(children))
@@ -201,9 +184,6 @@ class Catalyst:
             return self.some(self._replace_in(value.get(), plans))
         return value
 
-    def is_a(self, value: object, java_class: str) -> bool:
-        return isinstance(value, JavaObject) and bool(is_instance_of(self._gateway, value, java_class))
-
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
 
@@ -245,56 +225,6 @@ class Catalyst:
             return
         for child in below:
             self._nondeterministic_in(child, found)
-
-    # --- files
-
-    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
-        location = relation.relation().location()
-        if not self.is_a(location, "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"):
-            return {}
-        return _parse_statuses(location.allFiles().mkString("\n"))
-
-    def files(self, relation: Plan) -> list[str]:
-        """Paths as `_metadata.file_path` spells them."""
-        uris = relation.relation().location().inputFiles()
-        path = self._jvm.org.apache.hadoop.fs.Path
-        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
-
-    def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The same, read from the file system now; a file that is gone is left out."""
-        found: dict[str, tuple[int, int]] = {}
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        for folder in sorted({path.rsplit("/", 1)[0] for path in paths}):
-            path = self._jvm.org.apache.hadoop.fs.Path(folder)
-            system = path.getFileSystem(conf)
-            if system.exists(path):
-                found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
-        return found
-
-    def in_fixed_splits(self, scan: Plan) -> Plan:
-        """The scan of files cut into the same splits each time, so that positions in it are the same each time.
-
-        Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
-        the buckets of a table useful for the query at hand."""
-        relation = scan.relation()
-        session = self.spark._jsparkSession.cloneSession()
-        for name, value in _FIXED_SPLITS.items():
-            session.sessionState().conf().setConfString(name, value)
-        fixed = relation.copy(
-            relation.location(),
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            self.none(),
-            relation.fileFormat(),
-            relation.options(),
-            session,
-        )
-        return self.copy(scan, relation=fixed)
-
-    def option(self, scan: Plan, name: str) -> str | None:
-        found = scan.relation().options()
-        return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
 
     def is_metadata(self, attribute: Attr) -> bool:
         """Whether this is the hidden column in which a file scan tells file and row."""
@@ -560,13 +490,6 @@ class Catalyst:
                     raise
                 error = problem
         raise AttributeError(f"This Spark release has another constructor: {error}")
-
-
-_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
-
-
-def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
-    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}
 
 
 def getattr_path(root: Any, dotted: str) -> Any:

@@ -10,6 +10,7 @@ from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst
 from whence.sql.checkpoints import put_back
 from whence.sql.rules import RULES
+from whence.sql.settling import for_the_user, settle
 from whence.sql.sources import require_unchanged
 from whence.sql.tree import Node, tree_of
 
@@ -23,7 +24,9 @@ class SqlLineage:
     def __init__(self, c: Catalyst, df: DataFrame) -> None:
         self.c = c
         self.frame = df
-        self.tree: Node = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
+        self.tree: Node = settle(c, tree_of(c, c.normalise(put_back(c, c.plan_of(df)))))
+        if any(node.fact is not None and not node.fact.certain for node in self.tree.walk()):
+            self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down
         self._known: dict[Node, ReadingPlace] = {}
         self._build(compute=False)
         self.require_unchanged()

@@ -1,0 +1,89 @@
+"""Exchanges operators of a query for what is written down of them, and writes down what must be.
+
+What takes an operator's place in the user's own query is a union: the rows from the store, and the operator itself
+below a condition that is never true. Spark's optimizer drops the second, so nothing is computed twice; but whoever
+reads the analysed plan (the catalogue, a later trace) still sees what the user wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from whence.sql import facts
+from whence.sql.builder import Builder
+from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.certainty import uncertain
+from whence.sql.rules import RULES
+from whence.sql.tree import Node, rebuild
+
+
+def settle(c: Catalyst, node: Node, *, write: bool = False) -> Node:
+    """The tree with a node `Settled` above every operator whose rows are written down.
+
+    With write: what may come out otherwise the next time and is not yet written down, is now."""
+    if not write and not c.memory.facts:
+        return node
+    children = [settle(c, child, write=write) for child in node.children]
+    subqueries = {key: settle(c, below, write=write) for key, below in node.subqueries.items()}
+    new = node
+    if any(one is not other for one, other in zip(children, node.children, strict=True)) or any(
+        subqueries[key] is not node.subqueries[key] for key in subqueries
+    ):
+        new = replace(node, plan=_with_new(c, node, children, subqueries), children=children, subqueries=subqueries)
+    if not node.children and not node.subqueries:
+        return new
+    fact = facts.known(c, node.plan)
+    if fact is None and write and uncertain(c, new) is not None:
+        fact = facts.new(c, node.plan)
+        write_down(c, new, fact)
+    return new if fact is None else facts.settled(c, new, fact)
+
+
+def write_down(c: Catalyst, node: Node, fact: facts.Fact) -> None:
+    pending = facts.settled(c, node, fact)
+    with c.quietly():
+        Builder(c, pending, RULES, compute=True).block(pending)
+    facts.finish(c, fact)
+
+
+def _with_new(c: Catalyst, node: Node, children: list[Node], subqueries: dict[int, Node]) -> Plan:
+    plan = node.plan
+    if any(one is not other for one, other in zip(children, node.children, strict=True)):
+        plan = c.with_children(plan, [child.plan for child in children])
+    changed = {key: new.plan for key, new in subqueries.items() if new is not node.subqueries[key]}
+    return c.replace_subqueries(plan, changed) if changed else plan
+
+
+def for_the_user(c: Catalyst, tree: Node) -> Plan:
+    """The user's query, computed from what is written down."""
+
+    def replaced(node: Node) -> Plan | None:
+        if node.fact is None:
+            return None
+        operator = node.fact.operator
+        fresh = [c.alias(a, a.name()) for a in c.output(operator)]
+        never = c.project(fresh, c.filter(c.parse("false"), operator))
+        return c.union([node.plan, never])
+
+    return rebuild(c, tree, replaced)
+
+
+def original(c: Catalyst, plan: Plan) -> Plan | None:
+    """The operator that the user wrote, if `plan` is what took its place."""
+    if class_name(plan) != "Union" or plan.children().size() != 2 or not c.memory.facts:
+        return None
+    rows, never = c.children(plan)
+    if class_name(rows) != "Project" or class_name(never) != "Project":
+        return None
+    scan, dropped = rows.child(), never.child()
+    if class_name(dropped) != "Filter" or not c.is_file_scan(scan):
+        return None
+    roots = c.roots(scan)
+    if not any(_is_part(root, fact.folder) for known in c.memory.facts.values() for fact in known for root in roots):
+        return None
+    pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
+    return c.project([c.alias_as(alias.child(), attr) for alias, attr in pairs], dropped.child())
+
+
+def _is_part(root: str, folder: str) -> bool:
+    return root.partition(":")[2].endswith(f"{folder}/{facts.ROWS}") or root == f"{folder}/{facts.ROWS}"
