@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from whence.model import NonDeterministic, UnsupportedOperator
 from whence.sql import facts
 from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
-from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.catalyst import Catalyst, Expr, Plan
 from whence.sql.certainty import uncertain, uncertain_expressions
 from whence.sql.memory import Fact
 from whence.sql.sources import SCANS, dataset_of
+from whence.sql.taps import Tap
 from whence.sql.tree import Node, place_of
 
 _SELDOM_TOLD = "whence has no lineage rule for it"
@@ -37,6 +38,8 @@ class Builder:
     # Operators whose rows are written down, and those of them whose rule has taken its rows from there.
     _facts: dict[Node, Fact] = field(default_factory=dict)
     _taken: set[Node] = field(default_factory=set)
+    # Set while the lineage of one aggregate is written down in the same pass.
+    tap: Tap | None = None
     _views: list[str] = field(default_factory=list)
     _block: int = 0
     _auxiliary: bool = False
@@ -73,13 +76,20 @@ class Builder:
     def fact_of(self, node: Node) -> Fact | None:
         return self._facts.get(node)
 
+    def taps(self, node: Node) -> bool:
+        return self.tap is not None and node in self._facts
+
+    def tapped(self, keys: Sequence[Expr], block: Block) -> Plan:
+        assert self.tap is not None
+        return self.tap.below(keys, block)
+
     def kept(self, node: Node, part: str, plan: Plan) -> Plan:
         """`plan` computed once and kept: in Spark's block manager, or, of a fact, in the store."""
         fact = self._facts.get(node)
         if fact is None:
             return self.c.plan_of(self.c.materialise(plan))
         self._taken.add(node)
-        found = facts.table(self.c, fact, part, plan)
+        found = facts.table(self.c, fact, part, plan, self.tap.watch if self.tap and fact.certain else None)
         if part == facts.ROWS and fact.open:
             fact.own = facts.positions_of(self.c, self.c.output(node.plan), plan)
         return found

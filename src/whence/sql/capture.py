@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from whence.sql import checkpoints
 from whence.sql.catalyst import Catalyst
-from whence.sql.settling import for_the_user, settle
+from whence.sql.settling import for_the_user, settle, tap_aggregate
 from whence.sql.tree import tree_of
 
 log = logging.getLogger("whence.sql")
@@ -113,6 +113,8 @@ class Capture:
             return df
         tree = tree_of(c, c.normalise(checkpoints.put_back(c, c.plan_of(df))))
         settled = settle(c, tree, write=True)
+        if settled is tree:
+            settled = tap_aggregate(c, tree)
         if settled is tree:
             return df
         return DataFrame(c.frame(for_the_user(c, settled))._jdf, df.sparkSession)

@@ -343,6 +343,12 @@ class Catalyst(Files):
         unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
         return unresolved.apply(name, self.seq(args), False)
 
+    def function_identifier(self, name: str) -> JavaObject:
+        return self._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
+
+    def count_rows(self) -> Expr:
+        return self._exprs.aggregate.Count(self.seq([self.parse("1")])).toAggregateExpression()
+
     def hash64_of_text(self, text: str) -> int:
         value: int = self.hash64(self._text(text)).eval(None)
         return value

@@ -115,6 +115,18 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
             ids = c.project([*carried, *link.attrs], there)
             evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
         else:
+            if (known := answers(c, link, there, carried)) is not None:
+                evaluation.answered(known, link, there)
+                continue
+            _look_up(evaluation, link, there)
+
+
+def _look_up(evaluation: Evaluation, link: Lookup, there: Plan) -> None:
+    """Find the rows behind a lookup by running the query below it."""
+    c = evaluation.c
+    carried = [] if evaluation.output is None else [evaluation.output]
+    if True:
+        if True:
             keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
             needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
             _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))

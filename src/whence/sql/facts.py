@@ -7,11 +7,12 @@ computed from exactly that, and every later trace of the same plan over the same
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
@@ -57,11 +58,13 @@ def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
     return frozenset(found)
 
 
-def table(c: Catalyst, fact: Fact, part: str, plan: Plan) -> Plan:
+def table(
+    c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None = None
+) -> Plan:
     """The part of the fact that `plan` computes, under `plan`'s own attributes; written if it is not there yet."""
     attrs = c.output(plan)
     if part not in fact.parts:
-        _write(c, fact, part, plan, attrs)
+        _write(c, fact, part, plan, watch)
     return _scan(c, fact, part, attrs, range(len(attrs)))
 
 
@@ -70,12 +73,17 @@ def own_rows(c: Catalyst, fact: Fact, like: Plan) -> Plan:
     return _scan(c, fact, ROWS, c.output(like), fact.own)
 
 
-def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, attrs: Sequence[Attr]) -> None:
+def _write(
+    c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None
+) -> None:
     if not fact.open:
         raise StoreError(f"What was written down in {fact.folder} has no part {part}.")
     frame = c.frame(plan)
     fields = [StructField(f"c{i}", f.dataType, True) for i, f in enumerate(frame.schema.fields)]
-    frame.toDF(*[f.name for f in fields]).write.parquet(f"{fact.folder}/{part}")
+    named = frame.toDF(*[f.name for f in fields])
+    if watch is not None:
+        named = watch(named, fields[-1].name)
+    named.write.parquet(f"{fact.folder}/{part}")
     fact.parts[part] = StructType(fields).json()
 
 

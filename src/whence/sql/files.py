@@ -59,6 +59,10 @@ class Files:
     def is_file_scan(self, leaf: Plan) -> bool:
         return leaf.getClass().getSimpleName() == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)
 
+    def numbers_rows(self, leaf: Plan) -> bool:
+        """Whether the format of these files tells each row's number in its file."""
+        return bool(leaf.relation().fileFormat().toString() == "Parquet")
+
     def files_of(self, relation: Plan) -> dict[str, tuple[int, int]]:
         """The same as planned, or, where the plan lists files only when run, as they are now."""
         planned = self.planned_files(relation)

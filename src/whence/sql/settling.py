@@ -13,7 +13,9 @@ from whence.sql import facts
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan, class_name
 from whence.sql.certainty import uncertain
+from whence.sql.memory import Fact
 from whence.sql.rules import RULES
+from whence.sql.taps import Tap, tappable
 from whence.sql.tree import Node, rebuild
 
 
@@ -39,11 +41,36 @@ def settle(c: Catalyst, node: Node, *, write: bool = False) -> Node:
     return new if fact is None else facts.settled(c, new, fact)
 
 
-def write_down(c: Catalyst, node: Node, fact: facts.Fact) -> None:
+def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> None:
     pending = facts.settled(c, node, fact)
     with c.quietly():
-        Builder(c, pending, RULES, compute=True).block(pending)
+        Builder(c, pending, RULES, compute=True, tap=tap).block(pending)
+    if tap is not None:
+        tap.finish()
     facts.finish(c, fact)
+
+
+def tap_aggregate(c: Catalyst, tree: Node) -> Node:
+    """The tree with its topmost aggregate written down, and the lineage of each of its groups with it.
+
+    As it is where a tap cannot stand there."""
+    target = tappable(c, tree)
+    if target is None:
+        return tree
+    fact = facts.known(c, target.plan)
+    if fact is None:
+        fact = facts.new(c, target.plan, certain=True)
+        write_down(c, target, fact, Tap(c, fact))
+    return _exchanged(c, tree, target, facts.settled(c, target, fact))
+
+
+def _exchanged(c: Catalyst, node: Node, old: Node, new: Node) -> Node:
+    if node is old:
+        return new
+    children = [_exchanged(c, child, old, new) for child in node.children]
+    if all(one is other for one, other in zip(children, node.children, strict=True)):
+        return node
+    return replace(node, plan=_with_new(c, node, children, node.subqueries), children=children)
 
 
 def _with_new(c: Catalyst, node: Node, children: list[Node], subqueries: dict[int, Node]) -> Plan:
