@@ -58,11 +58,13 @@ class Session:
 
     # --- DataFrames and SQL
 
-    def backward(self, df: DataFrame) -> Trace:
-        """The witnesses of these rows: which source rows made them."""
+    def backward(self, df: DataFrame, *, through: bool = True) -> Trace:
+        """The witnesses of these rows: which source rows made them.
+
+        A trace goes on through tables that captured writes made; with `through=False` it ends at them."""
         from whence.debug.trace import Trace
 
-        return Trace(self._lineage(df))
+        return Trace(self._lineage(df, through=through))
 
     def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
         """Which rows of `to` these source rows touch."""
@@ -97,12 +99,12 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _lineage(self, df: DataFrame) -> SqlLineage:
+    def _lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
-        return SqlLineage(self._plans(), df)
+        return SqlLineage(self._plans(), df, through=through)
 
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst

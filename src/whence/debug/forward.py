@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from whence.debug.trace import Trace
-from whence.debug.verify import Verdict
+from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
 from whence.sql import SqlLineage, evaluation
 
@@ -20,6 +20,8 @@ def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
             f"{', '.join(sorted({p.dataset.name for p in seeds.readings})) or 'nothing'}, the result reads "
             f"{', '.join(sorted({p.dataset.name for p in to.readings})) or 'nothing'}."
         )
+    require_same_rows(seeds)
+    require_same_rows(to)
     found = evaluation.backward(seeds)
     by_key = {key: [p for p in shared if p.dataset.key == key] for key in {p.dataset.key for p in shared}}
     touched = evaluation.forward(to, {key: evaluation.ids_of(found, places) for key, places in by_key.items()})

@@ -21,7 +21,7 @@ _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 @dataclass(frozen=True)
 class Found:
-    """Source rows of one reading: for each the place of its group in what was asked for, its file's hash, its number."""
+    """Source rows of one reading: for each the place of its group in what was asked for, file hash and number."""
 
     group: Longs
     file: Longs

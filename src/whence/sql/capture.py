@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.sql import checkpoints
-from whence.sql.catalyst import Catalyst
+from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.checkpoints import put_back
 from whence.sql.settling import for_the_user, settle, tap_aggregate
 from whence.sql.tree import tree_of
+from whence.sql.writes import Pending
 
 log = logging.getLogger("whence.sql")
 
@@ -28,6 +31,9 @@ ACTIONS = (
     *("take", "head", "first", "tail", "foreach", "foreachPartition"),
 )
 KEEPING = ("cache", "persist")
+WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", "text", "xml", "jdbc")
+WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
+_WRITING = re.compile(r"\s*(?:insert|create|replace|with)\b", re.IGNORECASE)
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
 
 
@@ -46,6 +52,11 @@ class Capture:
             self._wrap(kind, name, self._keeping)
         for name in CHECKPOINTS:
             self._wrap(kind, name, self._checkpoint)
+        for name in WRITES:
+            self._wrap(DataFrameWriter, name, self._write)
+        for name in WRITES_V2:
+            self._wrap(DataFrameWriterV2, name, self._write_v2)
+        self._wrap(SparkSession, "sql", self._sql)
         try:
             yield
         finally:
@@ -92,18 +103,104 @@ class Capture:
         checkpoints.remember(self._c, made, below)
         return made
 
+    # --- writes
+
+    def _write(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        df = writer._df
+        captured = self.captured(df)
+        if captured is not df:
+            self._c.set_field(writer._jwrite, "df", captured._jdf)
+        pending = self._pending(df, *self._target(method.__name__, writer, args, options))
+        result = method(writer, *args, **options)
+        self._done(pending)
+        return result
+
+    def _write_v2(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        """Tables of other catalogues keep their own versions; what they are made from is captured all the same."""
+        captured = self.captured(writer._df)
+        if captured is not writer._df:
+            self._c.set_field(writer._jwriter, "df", captured._jdf)
+            self._c.set_field(writer._jwriter, "logicalPlan", captured._jdf.queryExecution().logical())
+        return method(writer, *args, **options)
+
+    def _target(
+        self, name: str, writer: Any, args: tuple[Any, ...], options: dict[str, Any]
+    ) -> tuple[str | None, str | None]:
+        """The path or the table that a writer's method writes to."""
+        first = args[0] if args else None
+        if name == "saveAsTable":
+            return None, first or options.get("name")
+        if name == "insertInto":
+            return None, first or options.get("tableName")
+        if name == "jdbc":
+            return None, None
+        return first or options.get("path"), None
+
+    def _pending(self, df: DataFrame, path: str | None, table: str | None) -> Pending | None:
+        c = self._c
+        try:
+            columns = list(df.columns)
+            if table is not None and c.spark.catalog.tableExists(table):
+                columns = [column.name for column in c.spark.catalog.listColumns(table)] or columns
+            root = path if path is not None else c.table_root(table) if table is not None else None
+            return None if root is None else Pending(c, put_back(c, c.plan_of(df)), root, columns)
+        except Exception as problem:
+            self._warn(problem)
+            return None
+
+    def _done(self, pending: Pending | None) -> None:
+        if pending is None:
+            return
+        try:
+            pending.done()
+        except Exception as problem:
+            self._warn(problem)
+
+    def _sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
+        """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
+        text = args[0] if args else options.get("sqlQuery")
+        command = None
+        if len(args) == 1 and not options and isinstance(text, str) and _WRITING.match(text):
+            try:
+                command = self._command(spark, text)
+            except Exception as problem:
+                self._warn(problem)
+        if command is None:
+            result: DataFrame = method(spark, *args, **options)
+            return result
+        plan, pending = command
+        done = DataFrame(self._c.frame(plan)._jdf, spark)
+        self._done(pending)
+        return done
+
+    def _command(self, spark: SparkSession, text: str) -> tuple[Plan, Pending | None] | None:
+        c = self._c
+        plan = c.analysed_command(text)
+        target = c.written_by(plan)
+        if target is None:
+            return None
+        query, path, table, columns = target
+        df = c.frame(query)
+        captured = self.captured(df)
+        root = path if path is not None else c.table_root(table)
+        pending = Pending(c, put_back(c, query), root, columns)
+        return c.with_children(plan, [c.plan_of(captured)]), pending
+
     def captured(self, df: DataFrame) -> DataFrame:
         """The same rows, computed from what is written down; `df` itself where there is nothing to write down."""
         try:
             return self._captured(df)
         except Exception as problem:
-            log.warning(
-                "whence could not capture this result, so it cannot be traced if it may come out otherwise the next "
-                "time; the result itself is not affected: %s",
-                problem,
-                exc_info=log.isEnabledFor(logging.DEBUG),
-            )
+            self._warn(problem)
             return df
+
+    def _warn(self, problem: Exception) -> None:
+        log.warning(
+            "whence could not capture this result, so it cannot be traced if it may come out otherwise the next "
+            "time; the result itself is not affected: %s",
+            problem,
+            exc_info=log.isEnabledFor(logging.DEBUG),
+        )
 
     def _captured(self, df: DataFrame) -> DataFrame:
         c = self._c
@@ -111,7 +208,7 @@ class Capture:
             if not c.plan_of(df).deterministic():
                 log.warning("whence does not capture this result: it is cached, so it was computed before")
             return df
-        tree = tree_of(c, c.normalise(checkpoints.put_back(c, c.plan_of(df))))
+        tree = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
         settled = settle(c, tree, write=True)
         if settled is tree:
             settled = tap_aggregate(c, tree)

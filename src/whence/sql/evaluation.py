@@ -6,7 +6,7 @@ small sets of keys, which are turned into filters that Spark can push into the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -18,6 +18,7 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
 from whence.sql.sources import FILE, ROW, identify
+from whence.sql.stored import answers
 
 # Up to this many keys become literals in a filter; more are joined.
 _FEW = 200
@@ -38,6 +39,21 @@ class Evaluation:
     _selected: dict[int, DataFrame] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
+    # Blocks whose witnesses are known from the store; what lies on the way there is worked out when it is asked for.
+    _later: dict[int, Callable[[], None]] = field(default_factory=dict)
+    # Readings whose witnesses were known from the store.
+    stored: set[int] = field(default_factory=set)
+
+    def answered(self, witnesses: Mapping[int, DataFrame], link: Lookup, there: Plan) -> None:
+        self.witnesses.update(witnesses)
+        self.stored.update(witnesses)
+        self.blocks[link.block.number] = link.block
+        self._later[link.block.number] = lambda: _look_up(self, link, there)
+
+    def _work_out(self, number: int) -> None:
+        later = self._later.pop(number, None)
+        if later is not None:
+            later()
 
     def select(self, block: Block, plan: Plan) -> None:
         """`plan`: the rows of the block that lie on the way."""
@@ -48,10 +64,12 @@ class Evaluation:
 
     def plan_at(self, number: int) -> Plan:
         """The rows of a block that lie on the way, with all that the block knows of them."""
+        self._work_out(number)
         return self._plans[number]
 
     def selected(self, number: int) -> DataFrame:
         """The identities that the selected rows of a block carry, computed once."""
+        self._work_out(number)
         if number not in self._selected:
             with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
                 self._selected[number] = self.c.materialise(self._selections[number])
@@ -81,6 +99,8 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
     by_key = asked_by_key(c, block) if root is None and not per_output else None
+    if by_key is not None and by_key[0].stored is not None:
+        by_key = None
     if by_key is None:
         _descend(evaluation, block, plan)
     else:
@@ -114,10 +134,9 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
         if isinstance(link, Reading):
             ids = c.project([*carried, *link.attrs], there)
             evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
+        elif (known := answers(c, link, there, carried)) is not None:
+            evaluation.answered(known, link, there)
         else:
-            if (known := answers(c, link, there, carried)) is not None:
-                evaluation.answered(known, link, there)
-                continue
             _look_up(evaluation, link, there)
 
 
@@ -125,11 +144,9 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan) -> None:
     """Find the rows behind a lookup by running the query below it."""
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
-    if True:
-        if True:
-            keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
-            needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
-            _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))
+    keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
+    needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
+    _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))
 
 
 def _restrict(evaluation: Evaluation, link: Lookup, needed: DataFrame, carried: Sequence[Attr]) -> Plan:

@@ -73,9 +73,7 @@ def own_rows(c: Catalyst, fact: Fact, like: Plan) -> Plan:
     return _scan(c, fact, ROWS, c.output(like), fact.own)
 
 
-def _write(
-    c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None
-) -> None:
+def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None) -> None:
     if not fact.open:
         raise StoreError(f"What was written down in {fact.folder} has no part {part}.")
     frame = c.frame(plan)

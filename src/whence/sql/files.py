@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaObject
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,37 +14,29 @@ if TYPE_CHECKING:
 Plan: TypeAlias = JavaObject
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
-_FIXED_SPLITS = {
-    "spark.sql.files.maxPartitionBytes": str(128 << 20),
-    "spark.sql.files.openCostInBytes": str(4 << 20),
-    "spark.sql.files.minPartitionNum": "32",
-}
+_SECRET = re.compile("password|secret|token|credential|accesskey", re.IGNORECASE)
+_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
+
+
+def parse_statuses(text: str) -> dict[str, tuple[int, int]]:
+    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}
 
 
 def to_list(scala_seq: JavaObject) -> list[JavaObject]:
     return [scala_seq.apply(i) for i in range(scala_seq.size())]
 
 
-class Files:
+class Files(ABC):
     """What a Catalyst knows of files."""
 
     spark: SparkSession
     _jvm: Any
-    _gateway: Any
 
-    def is_a(self, value: object, java_class: str) -> bool:
-        return isinstance(value, JavaObject) and bool(is_instance_of(self._gateway, value, java_class))
+    @abstractmethod
+    def is_a(self, value: object, java_class: str) -> bool: ...
 
-    def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
-        arity = node.productArity()
-        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
-        left = dict(changes)
-        for i in range(arity):
-            name = node.productElementName(i)
-            values[i] = left.pop(name) if name in left else node.productElement(i)
-        if left:
-            raise AttributeError(f"{node.getClass().getSimpleName()} has no field {', '.join(left)}")
-        return node.makeCopy(values)
+    @abstractmethod
+    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]: ...
 
     # --- behind a plan
 
@@ -59,9 +51,37 @@ class Files:
     def is_file_scan(self, leaf: Plan) -> bool:
         return leaf.getClass().getSimpleName() == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)
 
+    def format_of(self, leaf: Plan) -> str:
+        return str(leaf.relation().toString()).lower()
+
+    def options_of(self, leaf: Plan) -> dict[str, str]:
+        """How the files are to be read; what looks like a secret is left out."""
+        found = leaf.relation().options()
+        return {
+            str(key): str(found.apply(key)) for key in to_list(found.keys().toSeq()) if not _SECRET.search(str(key))
+        }
+
+    def empty_like(self, leaf: Plan) -> Plan:
+        """A relation with the same attributes and no rows, which needs no session."""
+        relation: Any = self.spark._jvm.org.apache.spark.sql.catalyst.plans.logical
+        module = getattr(getattr(relation, "LocalRelation$"), "MODULE$")
+        return module.apply(leaf.output())
+
+    def serialised(self, plan: Plan) -> bytes:
+        io: Any = self.spark._jvm.java.io
+        buffer = io.ByteArrayOutputStream()
+        out = io.ObjectOutputStream(buffer)
+        out.writeObject(plan)
+        out.close()
+        return bytes(buffer.toByteArray())
+
+    def deserialised(self, content: bytes) -> Plan:
+        io: Any = self.spark._jvm.java.io
+        return io.ObjectInputStream(io.ByteArrayInputStream(bytearray(content))).readObject()
+
     def numbers_rows(self, leaf: Plan) -> bool:
         """Whether the format of these files tells each row's number in its file."""
-        return bool(leaf.relation().fileFormat().toString() == "Parquet")
+        return self.format_of(leaf) == "parquet"
 
     def files_of(self, relation: Plan) -> dict[str, tuple[int, int]]:
         """The same as planned, or, where the plan lists files only when run, as they are now."""
@@ -80,52 +100,38 @@ class Files:
         index = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
         return self.is_a(relation.relation().location(), index)
 
-    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
-        if not self._lists_itself(relation):
-            return {}
-        return _parse_statuses(relation.relation().location().allFiles().mkString("\n"))
+    # --- behind a command
 
-    def files(self, relation: Plan) -> list[str]:
-        """Paths as `_metadata.file_path` spells them."""
-        uris = relation.relation().location().inputFiles()
-        path = self._jvm.org.apache.hadoop.fs.Path
-        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+    def analysed_command(self, text: str) -> Plan:
+        """What a SQL text says, not run."""
+        state: Any = self.spark._jsparkSession.sessionState()
+        modes: Any = self.spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode
+        return state.executePlan(state.sqlParser().parsePlan(text), modes.SKIP()).analyzed()
 
-    def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The same, read from the file system now; a file that is gone is left out."""
-        found: dict[str, tuple[int, int]] = {}
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        for folder in sorted({path.rsplit("/", 1)[0] for path in paths}):
-            path = self._jvm.org.apache.hadoop.fs.Path(folder)
-            system = path.getFileSystem(conf)
-            if system.exists(path):
-                found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
-        return found
+    def written_by(self, command: Plan) -> tuple[Plan, str | None, str | None, list[str]] | None:
+        """The query of a command that writes files, their path or their table, and the columns' names there."""
+        kind = command.getClass().getSimpleName()
+        if kind == "InsertIntoHadoopFsRelationCommand":
+            return command.query(), str(command.outputPath().toString()), None, to_list(command.outputColumnNames())
+        if kind == "CreateDataSourceTableAsSelectCommand":
+            name = str(command.table().identifier().unquotedString())
+            return command.query(), None, name, to_list(command.outputColumnNames())
+        return None
 
-    def in_fixed_splits(self, scan: Plan) -> Plan:
-        """The scan of files cut into the same splits each time, so that positions in it are the same each time.
+    def table_root(self, name: str | None) -> str:
+        """Where a table lies, or will lie by default."""
+        state: Any = self.spark._jsparkSession.sessionState()
+        identifier = state.sqlParser().parseTableIdentifier(name)
+        catalog = state.catalog()
+        if catalog.tableExists(identifier):
+            return str(catalog.getTableMetadata(identifier).location().toString())
+        return str(catalog.defaultTablePath(identifier).toString())
 
-        Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
-        the buckets of a table useful for the query at hand."""
-        relation = scan.relation()
-        session = self.spark._jsparkSession.cloneSession()
-        for name, value in _FIXED_SPLITS.items():
-            session.sessionState().conf().setConfString(name, value)
-        fixed = relation.copy(
-            relation.location(),
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            self._jvm.scala.Option.empty(),
-            relation.fileFormat(),
-            relation.options(),
-            session,
-        )
-        return self.copy(scan, relation=fixed)
-
-    def option(self, scan: Plan, name: str) -> str | None:
-        found = scan.relation().options()
-        return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
+    def set_field(self, of: JavaObject, name: str, value: JavaObject) -> None:
+        """Exchange a private field, where PySpark's object has it in its hands already."""
+        field = of.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        field.set(of, value)
 
     # --- on a file system
 
@@ -144,7 +150,7 @@ class Files:
                 if status.isDirectory():
                     waiting.append(status.getPath())
                 else:
-                    found.update(_parse_statuses(status.toString()))
+                    found.update(parse_statuses(status.toString()))
         return found
 
     def qualified(self, text: str) -> str:
@@ -189,10 +195,3 @@ class Files:
         path = self._jvm.org.apache.hadoop.fs.Path(text)
         session: Any = self.spark._jsparkSession
         return path, path.getFileSystem(session.sessionState().newHadoopConf())
-
-
-_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
-
-
-def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
-    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}

@@ -48,9 +48,7 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
     }
 
 
-def _frame(
-    c: Catalyst, found: Found, outputs: Sequence[tuple[int, int]] | None, carried: Sequence[Attr]
-) -> DataFrame:
+def _frame(c: Catalyst, found: Found, outputs: Sequence[tuple[int, int]] | None, carried: Sequence[Attr]) -> DataFrame:
     columns = {FILE: found.file, ROW: found.row}
     if outputs is not None:
         by_group: dict[int, list[int]] = {}

@@ -94,7 +94,8 @@ class Tap:
             ids += link.attrs
         self._readings = len(block.annotated.links)
         self._register()
-        passed = c.function(self._name, *key_hashes(c, keys), *ids)
+        # As not deterministic, it is evaluated once for each row, there and nowhere else.
+        passed = c.copy(c.registered(self._name, [*key_hashes(c, keys), *ids]), udfDeterministic=False)
         return c.project(c.output(block.node.plan), c.filter(passed, block.annotated.plan))
 
     def watch(self, frame: DataFrame, counted: str) -> DataFrame:
@@ -106,7 +107,7 @@ class Tap:
         if self._told is None:
             return
         c = self._c
-        c.spark._jsparkSession.sessionState().functionRegistry().dropFunction(c.function_identifier(self._name))
+        c.unregister(self._name)
         lines = [str(line) for line in list(self._told.value())]
         failures = [line[1:] for line in lines if line.startswith("!")]
         parts: dict[str, list[str]] = {line.split("\t")[1]: line.split("\t") for line in lines if line[:1] != "!"}
@@ -135,8 +136,7 @@ class Tap:
         arguments[0], arguments[1], arguments[2] = self.folder, self._readings, told
         tap = constructor.newInstance(arguments)
         boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
-        function = jvm.org.apache.spark.sql.functions.udf(tap, boolean).asNondeterministic()
-        c.spark._jsparkSession.udf().register(self._name, function)
+        c.spark._jsparkSession.udf().register(self._name, tap, boolean)
         self._told = told
 
 

@@ -1,0 +1,123 @@
+"""A query's plan as bytes and back, in another process too.
+
+What a plan reads cannot be written: it belongs to its session. Each scan of files is exchanged for an empty relation
+and described beside the plan, so that it can be read again. Everything else goes as Java writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql.types import StructType
+
+from whence.sql import facts
+from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.memory import FileVersion
+from whence.sql.sources import SCANS
+from whence.sql.tree import Node, rebuild, tree_of
+
+# Leaves that hold all they give.
+_SELF_CONTAINED = ("LocalRelation", "Range", "OneRowRelation")
+
+
+class NotRestored(Exception):
+    """A plan cannot be made again here; says why, as the end of a sentence."""
+
+
+def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
+    """What is to be known beside the bytes: the leaves and the facts of the tree, each by its place in it."""
+    leaves, known = [], []
+    for place, node in enumerate(tree.walk()):
+        if not node.children and not node.subqueries:
+            leaves.append(_leaf(c, node))
+        elif (fact := facts.known(c, node.plan)) is not None:
+            known.append([place, fact.folder])
+    return {"spark": c.spark.version, "leaves": leaves, "facts": known}
+
+
+def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
+    if node.kind in _SELF_CONTAINED:
+        return {"kind": "itself"}
+    if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
+        return {"kind": "gone", "what": node.kind}
+    relation = node.plan.relation()
+    table = node.plan.catalogTable()
+    schema = json.loads(relation.schema().json())
+    return {
+        "kind": "files",
+        "table": str(table.get().identifier().unquotedString()) if table.isDefined() else None,
+        "format": c.format_of(node.plan),
+        "options": c.options_of(node.plan),
+        "schema": schema,
+        "roots": c.roots(node.plan),
+        "columns": [a.name() for a in c.output(node.plan)],
+        "files": sorted([path, *version] for path, version in c.files_of(node.plan).items()),
+    }
+
+
+def to_bytes(c: Catalyst, tree: Node) -> bytes:
+    def emptied(node: Node) -> Plan | None:
+        if node.kind in SCANS and node.kind not in _SELF_CONTAINED:
+            return c.empty_like(node.plan)
+        return None
+
+    return c.serialised(rebuild(c, tree, emptied))
+
+
+def from_bytes(c: Catalyst, content: bytes, told: dict[str, Any]) -> Plan:
+    """The plan, reading again what it read; its facts are known from then on."""
+    if told["spark"] != c.spark.version:
+        raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
+    tree = tree_of(c, c.deserialised(content))
+    leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
+    if len(leaves) != len(told["leaves"]):
+        raise NotRestored("its query cannot be read any more")
+    again = {node: _read(c, node, leaf) for node, leaf in zip(leaves, told["leaves"], strict=True)}
+
+    def attached(node: Node) -> Plan | None:
+        return again.get(node)
+
+    plan = rebuild(c, tree, attached)
+    places = list(tree.walk())
+    for place, folder in told["facts"]:
+        operator = rebuild(c, places[place], attached)
+        fact = facts.load(c, folder, operator, facts.file_versions(c, operator))
+        if fact is None or not facts.readable(c, fact):
+            raise NotRestored("what was captured of its query is no longer in the store")
+        facts.remember(c, fact)
+    return plan
+
+
+def _read(c: Catalyst, node: Node, leaf: dict[str, Any]) -> Plan | None:
+    if leaf["kind"] == "itself":
+        return None
+    if leaf["kind"] == "gone":
+        raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
+    if leaf["table"] is not None:
+        try:
+            frame = c.spark.table(leaf["table"])
+        except Exception as problem:
+            raise NotRestored(f"the table {leaf['table']} that it was made from is not there") from problem
+    else:
+        reader = c.spark.read.format(leaf["format"]).options(**leaf["options"])
+        try:
+            frame = reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
+        except Exception as problem:
+            raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from is not there") from problem
+    scan = c.plan_of(frame)
+    while class_name(scan) == "SubqueryAlias":
+        scan = scan.child()
+    if class_name(scan) != "LogicalRelation":
+        raise NotRestored(f"{leaf['table']} that it was made from is something else now")
+    now: set[FileVersion] = {(path, *version) for path, version in c.files_of(scan).items()}
+    then: set[FileVersion] = {(path, length, at) for path, length, at in leaf["files"]}
+    if now != then and not _can_be_looked_through(c, scan, then):
+        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
+    by_name = {a.name(): a for a in c.output(scan)}
+    return c.project([c.alias_as(by_name[a.name()], a) for a in c.output(node.plan)], scan)
+
+
+def _can_be_looked_through(c: Catalyst, scan: Plan, then: set[FileVersion]) -> bool:
+    del c, scan, then
+    return False
