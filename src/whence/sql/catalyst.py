@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from py4j.java_gateway import JavaObject, is_instance_of
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
@@ -28,6 +28,7 @@ _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _CALL_SITE = "callSite.short"
+_OUTPUT = "whence_output"
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
 # correlated predicates must be pulled up before the next rule sees them.
@@ -66,6 +67,25 @@ def class_name(node: JavaObject) -> str:
     return name.rstrip("$")
 
 
+class _Classes:
+    """The classes of a Java package, each looked up once: py4j asks the JVM again each time."""
+
+    def __init__(self, package: Any) -> None:
+        self._package = package
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        setattr(self, name, found)
+        return found
+
+    def the(self, name: str) -> JavaObject:
+        """A Scala object."""
+        key = name + "_object"
+        if key not in self.__dict__:
+            setattr(self, key, getattr(getattr(self._package, name + "$"), "MODULE$"))
+        return self.__dict__[key]
+
+
 class Catalyst:
     """Builds and takes apart plans of one Spark session."""
 
@@ -73,9 +93,13 @@ class Catalyst:
         self.spark = spark
         self._jvm: Any = spark._jvm
         self._gateway: Any = spark._sc._gateway
-        self._plans: Any = getattr_path(self._jvm, _PLANS)
-        self._exprs: Any = getattr_path(self._jvm, _EXPRS)
-        self._optimizer: Any = getattr_path(self._jvm, _OPTIMIZER)
+        self._plans: Any = _Classes(getattr_path(self._jvm, _PLANS))
+        self._exprs: Any = _Classes(getattr_path(self._jvm, _EXPRS))
+        self._optimizer: Any = _Classes(getattr_path(self._jvm, _OPTIMIZER))
+        self._join_types: Any = _Classes(getattr_path(self._jvm, "org.apache.spark.sql.catalyst.plans"))
+        self._some: Any = self._jvm.scala.Some
+        self._loader: Any = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._loaded: dict[str, JavaObject] = {}
         self._to_seq: Callable[[list[JavaObject]], JavaObject] = getattr_path(
             self._jvm, "org.apache.spark.api.python.PythonUtils.toSeq"
         )
@@ -85,6 +109,14 @@ class Catalyst:
         # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
         self.checkpoints: dict[int, Plan] = {}
         self._true: Expr = self._exprs.Literal.TrueLiteral()
+        self._none: JavaObject = self._jvm.scala.Option.empty()
+        self._empty: JavaObject = self._to_seq([])
+        self._no_hint: JavaObject = self._plans.JoinHint.NONE()
+        self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
+        self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+        self._arrays: Any = self._jvm.java.util.Arrays
+        self._path: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
 
@@ -137,7 +169,11 @@ class Catalyst:
         return to_list(plan.children())
 
     def output(self, plan: Plan) -> list[Attr]:
-        return to_list(plan.output())
+        # Kept with the handle: plans never change, and every look costs a round trip for each column.
+        known = plan.__dict__.get(_OUTPUT)
+        if known is None:
+            known = plan.__dict__[_OUTPUT] = to_list(plan.output())
+        return list(known)
 
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
@@ -159,13 +195,15 @@ class Catalyst:
     def subqueries(self, plan: Plan) -> list[Expr]:
         """The subquery expressions that stand in this node itself, each once."""
         found: dict[int, Expr] = {}
+        if not plan.containsPattern(self._with_subquery):
+            return []
         for expr in to_list(plan.expressions().toSeq()):
             for sub in self._subqueries_in(expr):
                 found.setdefault(int(sub.exprId().id()), sub)
         return list(found.values())
 
     def _subqueries_in(self, expr: Expr) -> list[Expr]:
-        if "subquery#" not in expr.toString() and "exists#" not in expr.toString():
+        if not expr.containsPattern(self._with_subquery):
             return []
         if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
             return [expr]
@@ -190,7 +228,7 @@ class Catalyst:
                 return (
                     value
                     if new is None
-                    else self.copy(value.withNewPlan(new), exprId=self._exprs.NamedExpression.newExprId())
+                    else self.copy(value.withNewPlan(new), exprId=self._new_id())
                 )
             return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
         if self.is_a(value, "scala.collection.immutable.Seq"):
@@ -202,7 +240,12 @@ class Catalyst:
         return value
 
     def is_a(self, value: object, java_class: str) -> bool:
-        return isinstance(value, JavaObject) and bool(is_instance_of(self._gateway, value, java_class))
+        return isinstance(value, JavaObject) and bool(self._class(java_class).isInstance(value))
+
+    def _class(self, name: str) -> JavaObject:
+        if name not in self._loaded:
+            self._loaded[name] = self._loader.loadClass(name)
+        return self._loaded[name]
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
@@ -212,7 +255,7 @@ class Catalyst:
 
     def nondeterministic(self, plan: Plan) -> list[str]:
         """The expressions of this node whose value may change from run to run."""
-        if all(e.deterministic() for e in to_list(plan.expressions().toSeq())):
+        if plan.deterministic():  # and all below it
             return []
         found: list[str] = []
         for expression in to_list(plan.expressions().toSeq()):
@@ -258,7 +301,7 @@ class Catalyst:
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
         uris = relation.relation().location().inputFiles()
-        path = self._jvm.org.apache.hadoop.fs.Path
+        path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
@@ -266,10 +309,10 @@ class Catalyst:
         found: dict[str, tuple[int, int]] = {}
         conf = self.spark._jsparkSession.sessionState().newHadoopConf()
         for folder in sorted({path.rsplit("/", 1)[0] for path in paths}):
-            path = self._jvm.org.apache.hadoop.fs.Path(folder)
+            path = self._path(folder)
             system = path.getFileSystem(conf)
             if system.exists(path):
-                found.update(_parse_statuses("\n".join(status.toString() for status in system.listStatus(path))))
+                found.update(_parse_statuses(self._arrays.toString(system.listStatus(path))))
         return found
 
     def in_fixed_splits(self, scan: Plan) -> Plan:
@@ -298,7 +341,10 @@ class Catalyst:
 
     def is_metadata(self, attribute: Attr) -> bool:
         """Whether this is the hidden column in which a file scan tells file and row."""
-        return "file_path" in list(attribute.dataType().fieldNames()) and attribute.metadata().json() != "{}"
+        return self.has_field(attribute, "file_path") and attribute.metadata().json() != "{}"
+
+    def has_field(self, struct: Expr, name: str) -> bool:
+        return bool(struct.dataType().getFieldIndex(name).isDefined())
 
     def keeps_order(self, scan: Plan) -> bool:
         """Whether this RDD gives its rows in the same order each time; after a shuffle it need not."""
@@ -322,16 +368,14 @@ class Catalyst:
         return self._to_seq(list(items))
 
     def some(self, value: JavaObject) -> JavaObject:
-        return self._jvm.scala.Some(value)
+        return self._some(value)
 
     def none(self) -> JavaObject:
-        return self._jvm.scala.Option.empty()
+        return self._none
 
     def alias(self, expr: Expr, name: str) -> Expr:
         """A named expression with a fresh id: its attribute never clashes with another's."""
-        fresh = self._exprs.NamedExpression.newExprId()
-        empty = self.seq([])
-        return self._exprs.Alias(expr, name, fresh, empty, self.none(), empty)
+        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._empty)
 
     @property
     def true(self) -> Expr:
@@ -425,26 +469,21 @@ class Catalyst:
         return self.parse(f"{value}L")
 
     def _text(self, value: str) -> Expr:
-        return getattr(getattr(self._exprs, "Literal$"), "MODULE$").apply(value)
+        return self._exprs.the("Literal").apply(value)
 
     def parse(self, text: str) -> Expr:
         """An expression from SQL text without column names. (py4j would send a small number as an Integer.)"""
-        return self.spark._jsparkSession.sessionState().sqlParser().parseExpression(text)
+        return self._parser.parseExpression(text)
 
     def row_number(self, partition: Sequence[Expr], order: Sequence[Expr]) -> Expr:
         """1, 2, ... within the partition; `order` are sort orders."""
         kinds = self._exprs
-        unit = (
-            getattr(getattr(kinds, name + "$"), "MODULE$") for name in ("RowFrame", "UnboundedPreceding", "CurrentRow")
-        )
-        frame = kinds.SpecifiedWindowFrame(*unit)
+        frame = kinds.SpecifiedWindowFrame(*[kinds.the(n) for n in ("RowFrame", "UnboundedPreceding", "CurrentRow")])
         spec = kinds.WindowSpecDefinition(self.seq(partition), self.seq(order), frame)
         return kinds.WindowExpression(kinds.RowNumber(), spec)
 
     def ascending(self, expr: Expr) -> Expr:
-        up = getattr(getattr(self._exprs, "Ascending$"), "MODULE$")
-        first = getattr(getattr(self._exprs, "NullsFirst$"), "MODULE$")
-        return self._exprs.SortOrder(expr, up, first, self.seq([]))
+        return self._exprs.SortOrder(expr, self._exprs.the("Ascending"), self._exprs.the("NullsFirst"), self._empty)
 
     def add(self, left: Expr, right: Expr) -> Expr:
         return self._new(self._exprs.Add, left, right)
@@ -471,31 +510,30 @@ class Catalyst:
 
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
         """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
-        empty = self.seq([])
-        return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), empty, self.none(), empty)
+        return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), self._empty, self._none, self._empty)
 
     def project(self, exprs: Sequence[Expr], child: Plan) -> Plan:
         return self._plans.Project(self.seq(exprs), child)
 
     def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
-        return self.project([*self.output(child), *exprs], child) if exprs else child
+        return self._plans.Project(child.output().appendedAll(self.seq(exprs)), child) if exprs else child
 
     def filter(self, condition: Expr, child: Plan) -> Plan:
         return self._plans.Filter(condition, child)
 
     def join(self, left: Plan, right: Plan, kind: str, condition: Expr | None) -> Plan:
-        join_type = self._jvm.org.apache.spark.sql.catalyst.plans.JoinType.apply(kind)
+        join_type = self._join_types.JoinType.apply(kind)
         return self._join(left, right, join_type, condition)
 
     def existence_join(self, left: Plan, right: Plan, condition: Expr) -> tuple[Plan, Attr]:
         """`left` with a boolean attribute: whether a row of `right` meets the condition."""
         exists = self.alias(self._true, "whence_exists").toAttribute()
-        kind = self._jvm.org.apache.spark.sql.catalyst.plans.ExistenceJoin(exists)
+        kind = self._join_types.ExistenceJoin(exists)
         return self._join(left, right, kind, condition), exists
 
     def _join(self, left: Plan, right: Plan, join_type: JavaObject, condition: Expr | None) -> Plan:
-        given = self.none() if condition is None else self.some(condition)
-        return self._plans.Join(left, right, join_type, given, self._plans.JoinHint.NONE())
+        given = self._none if condition is None else self.some(condition)
+        return self._plans.Join(left, right, join_type, given, self._no_hint)
 
     def union(self, plans: Sequence[Plan]) -> Plan:
         return self._plans.Union(self.seq(plans), False, False)
@@ -533,7 +571,7 @@ class Catalyst:
         return plan
 
     def _apply(self, rule: str, plan: Plan) -> Plan:
-        return getattr(getattr(self._optimizer, rule + "$"), "MODULE$").apply(plan)
+        return self._optimizer.the(rule).apply(plan)
 
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
@@ -566,7 +604,8 @@ _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modificati
 
 
 def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
-    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}
+    lines = text.replace("{path=", "\npath=")
+    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
 
 
 def getattr_path(root: Any, dotted: str) -> Any:

@@ -131,7 +131,7 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     scan = plan.withMetadataColumns()
     metadata = next(a for a in reversed(c.output(scan)) if a.dataType().typeName() == "struct" and c.is_metadata(a))
     file = c.alias(c.hash64(c.struct_field(metadata, "file_path")), FILE)
-    if "row_index" in list(metadata.dataType().fieldNames()):
+    if c.has_field(metadata, "row_index"):
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
         # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files.
