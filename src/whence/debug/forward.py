@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 from whence.debug.trace import Trace
 from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
-from whence.sql import SqlLineage, evaluation
+from whence.sql import SqlLineage
+from whence.sql import touched as forwarding
 
 
 def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
@@ -22,9 +23,7 @@ def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
         )
     require_same_rows(seeds)
     require_same_rows(to)
-    found = evaluation.backward(seeds)
-    by_key = {key: [p for p in shared if p.dataset.key == key] for key in {p.dataset.key for p in shared}}
-    touched = evaluation.forward(to, {key: evaluation.ids_of(found, places) for key, places in by_key.items()})
+    touched = forwarding.forward(to, forwarding.seeds_of(seeds, sorted({place.dataset.key for place in shared})))
     assert touched is not None
     return Trace(to, direction="forward", root=touched)
 

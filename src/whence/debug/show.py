@@ -15,7 +15,7 @@ from rich.tree import Tree
 from whence.model.progress import working
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import Row
 
     from whence.debug.trace import Trace
 
@@ -57,12 +57,14 @@ def picture_of(trace: Trace) -> Picture:
         _StepLine(readable(step.text), step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
     )
     with working("reading the first witness rows"), trace._lineage.c.quietly():
-        sources = tuple(_source(name, frame) for name, frame in trace.sources.items())
+        sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
     return Picture(trace.direction, trace.exact, trace.notes, steps, sources)
 
 
-def _source(name: str, frame: DataFrame) -> _SourceTable:
-    return _SourceTable(name, frame.count(), tuple(frame.columns), tuple(frame.limit(FIRST_ROWS).collect()))
+def _source(trace: Trace, name: str, count: int) -> _SourceTable:
+    frame = trace.sources[name]
+    first = tuple(frame.limit(FIRST_ROWS).collect()) if count else ()
+    return _SourceTable(name, count, tuple(frame.columns), first)
 
 
 def readable(text: str) -> str:

@@ -94,6 +94,15 @@ class Trace:
         """How many rows lie on the way at each step: one job for each block of the query."""
         return evaluation.counts_at(self._found, self._shown_places)
 
+    @cached_property
+    def witness_counts(self) -> Mapping[str, int]:
+        """How many witnesses each source has: counted from their identities, without reading a row."""
+        by_place = evaluation.witness_counts(self._found)
+        return {
+            name: by_place[places[0].number] if len(places) == 1 else self._ids_of(places).count()
+            for name, places in self._names.items()
+        }
+
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 
@@ -222,7 +231,7 @@ class Trace:
         return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftanti"))
 
     def _source_to_explain(self) -> str:
-        counts = {name: self._ids_of(places).count() for name, places in self._names.items()}
+        counts = self.witness_counts
         for name in sorted(counts, key=lambda n: -counts[n]):
             if counts[name] and not self._others_of(self._names[name]).isEmpty():
                 return name

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
@@ -31,6 +31,8 @@ _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 _CALL_SITE = "callSite.short"
 _OUTPUT = "whence_output"
+_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_WIDER = 4
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
 # correlated predicates must be pulled up before the next rule sees them.
@@ -93,7 +95,7 @@ class Catalyst(Files):
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
-        self._jvm: Any = spark._jvm
+        self._jvm = cast(Any, spark._jvm)
         self._gateway: Any = spark._sc._gateway
         self._plans: Any = _Classes(getattr_path(self._jvm, _PLANS))
         self._exprs: Any = _Classes(getattr_path(self._jvm, _EXPRS))
@@ -107,6 +109,7 @@ class Catalyst(Files):
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        self._wide: tuple[int, JavaObject] | None = None
         self._quiet = 0
         self.memory = Memory()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
@@ -155,9 +158,27 @@ class Catalyst(Files):
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            return self.frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return self.wide_frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
+
+    def wide_frame(self, plan: Plan) -> DataFrame:
+        """A DataFrame of a query whose rows carry identities."""
+        return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
+
+    def _session_for_wide_rows(self) -> JavaObject:
+        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and a table
+        that the query itself would broadcast should still be."""
+        session = self.spark._jsparkSession
+        conf = session.sessionState().conf()
+        settings = conf.getAllConfs().hashCode()
+        if self._wide is None or self._wide[0] != settings:
+            wide = session.cloneSession()
+            threshold = int(conf.autoBroadcastJoinThreshold())
+            if threshold > 0:
+                wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
+            self._wide = (settings, wide)
+        return self._wide[1]
 
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
@@ -408,9 +429,9 @@ class Catalyst(Files):
         """A filter that Spark can push into a scan: `expr` has one of these values, or is NULL if one is.
 
         None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
-        kind = expr.dataType().catalogString()
-        if kind not in _PLAIN_TYPES and not kind.startswith("decimal("):
+        if not self.is_plain(expr):
             return None
+        kind = expr.dataType().catalogString()
         distinct = {None if v is None else (v.isoformat() if isinstance(v, date) else str(v)) for v in values}
         literals = [
             self._text(v) if kind == "string" else self.parse(f"CAST('{v}' AS {kind})")
@@ -422,6 +443,11 @@ class Catalyst(Files):
         if None in distinct:
             tests.append(self._exprs.IsNull(expr))
         return self.disjunction(tests) if tests else None
+
+    def is_plain(self, expr: Expr) -> bool:
+        """Whether values of this type survive the way through Python unchanged."""
+        kind = expr.dataType().catalogString()
+        return kind in _PLAIN_TYPES or kind.startswith("decimal(")
 
     def is_not_null(self, expr: Expr) -> Expr:
         return self._exprs.IsNotNull(expr)

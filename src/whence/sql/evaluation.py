@@ -1,4 +1,4 @@
-"""Evaluates a query's lineage: from rows of the result down to the rows of every reading, and up again.
+"""Evaluates a query's lineage: from rows of the result down to the rows of every reading.
 
 Every block's identities are computed once and kept in Spark's block manager; nothing comes to the driver but counts and
 small sets of keys, which are turned into filters that Spark can push into the scans.
@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model.progress import working
-from whence.sql.blocks import Block, Link, Lookup, Place, Reading, ReadingPlace, origin
+from whence.sql.blocks import Block, Lookup, Place, Reading, ReadingPlace, origin
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
@@ -21,7 +21,7 @@ from whence.sql.sources import FILE, ROW, identify
 from whence.sql.stored import answers
 
 # Up to this many keys become literals in a filter; more are joined.
-_FEW = 200
+FEW = 200
 
 OUTPUT = "output"
 
@@ -49,6 +49,10 @@ class Evaluation:
         self.stored.update(witnesses)
         self.blocks[link.block.number] = link.block
         self._later[link.block.number] = lambda: _look_up(self, link, there)
+
+    def is_stored(self, number: int) -> bool:
+        """Whether the witnesses of this block's readings are known and nothing else of it has been asked for."""
+        return number in self._later
 
     def _work_out(self, number: int) -> None:
         later = self._later.pop(number, None)
@@ -153,10 +157,10 @@ def _restrict(evaluation: Evaluation, link: Lookup, needed: DataFrame, carried: 
     """The block below a lookup, restricted to the rows that the needed keys look up."""
     c = evaluation.c
     below = link.block.annotated.plan
-    few = needed.limit(_FEW + 1).collect()
+    few = needed.limit(FEW + 1).collect()
     if not few:
         return c.filter(c.parse("false"), c.extend(below, [c.alias_as(c.null(a), a) for a in carried]))
-    if len(few) <= _FEW:
+    if len(few) <= FEW:
         hints = [
             hint
             for key, expr in link.equalities
@@ -254,6 +258,33 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
     return tuple(counts.get(place, 0) for place in places)
 
 
+def witness_counts(evaluation: Evaluation) -> dict[int, int]:
+    """The number of witnesses of each reading: one job for each block of the query."""
+    c = evaluation.c
+    counts = dict.fromkeys((reading.number for reading in evaluation.lineage.readings), 0)
+    for number, block in evaluation.blocks.items():
+        links = [link for link in block.annotated.links if isinstance(link, Reading)]
+        if not links:
+            continue
+        if evaluation.is_stored(number):
+            counts.update((link.place.number, evaluation.witnesses[link.place.number].count()) for link in links)
+            continue
+        selected = evaluation.selected(number)
+        names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(c.plan_of(selected)))}
+        columns = []
+        for link in links:
+            own = [F.col(names[attr.exprId().id()]) for attr in link.attrs]
+            there = own[-1].isNotNull()
+            if link.once and evaluation.output is None:
+                columns.append(F.count(F.when(there, 1)))
+            else:
+                columns.append(F.count_distinct(F.when(there, F.struct(*own))))
+        with c.quietly():
+            found = selected.toDF(*names.values()).agg(*columns).collect()[0]
+        counts.update(zip((link.place.number for link in links), found, strict=True))
+    return counts
+
+
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
     """Identities of the witnesses at several readings of one dataset."""
     frames = [evaluation.witnesses[place.number] for place in places]
@@ -290,79 +321,3 @@ def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
     if len(ids.columns) > 2:
         return F.concat_ws(":", *[F.hex(ids[i]) for i in range(1, len(ids.columns))])
     return F.concat(F.lit("#"), F.col(ROW).cast("string"))
-
-
-# --- forward
-
-
-def forward(lineage: SqlLineage, seeds: Mapping[str, DataFrame]) -> Plan | None:
-    """The root block's plan restricted to the rows that the seeds touch; None when no seed's dataset is read at all.
-
-    `seeds` gives identities of rows by the key of their dataset."""
-    with lineage.c.quietly():
-        lineage.require_unchanged()
-        return _touched(lineage.c, lineage.root, seeds)
-
-
-def _touched(c: Catalyst, block: Block, seeds: Mapping[str, DataFrame]) -> Plan | None:
-    plan = block.annotated.plan
-    hits = [hit for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
-    if not hits:
-        return None
-    if len(hits) == 1:
-        found, condition, hint = hits[0]
-        if hint is not None:
-            plan = c.filter(hint, plan)
-        return c.join(plan, found, "leftsemi", condition)
-    own = c.output(plan)
-    marks = []
-    for found, condition, _ in hits:
-        plan, mark = c.existence_join(plan, found, condition)
-        marks.append(mark)
-    return c.project(own, c.filter(c.disjunction(marks), plan))
-
-
-def _hit(c: Catalyst, link: Link, seeds: Mapping[str, DataFrame]) -> tuple[Plan, Expr, Expr | None] | None:
-    """Rows to join with, the condition under which a row of the block is touched, and a filter that follows from it."""
-    if isinstance(link, Reading):
-        ids = seeds.get(link.place.dataset.key)
-        if ids is None:
-            return None
-        plan = c.plan_of(ids)
-        names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
-        condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)])
-        hint = None
-        few = ids.limit(_FEW + 1).collect()
-        if ROW in ids.columns and len(few) <= _FEW:
-            hint = c.one_of(link.attrs[-1], [row[-1] for row in few])
-            plan = c.plan_of(F.broadcast(ids))
-        return c.project(names, plan), condition, hint
-    below = _touched(c, link.block, seeds)
-    if below is None:
-        return None
-    keys = {int(key.exprId().id()): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
-    if link.condition is None:
-        any_row = c.materialise(c.limit(1, c.project([c.alias(c.true, "whence_any")], below)))
-        return c.plan_of(any_row), c.is_not_null(link.present), None
-    needed = c.references(link.condition) - set(keys)
-    inner = [c.alias(a, "whence_inner") for a in c.output(below) if int(a.exprId().id()) in needed]
-    by_id = {int(i.child().exprId().id()): i.toAttribute() for i in inner}
-    touched = c.materialise(c.distinct(c.project(inner or [c.alias(c.true, "whence_any")], below)))
-    condition = c.substitute(link.condition, {**by_id, **keys})
-    found = c.plan_of(touched)
-    hint = None
-    if link.equalities and touched.limit(_FEW + 1).count() <= _FEW:
-        hint = _hint(c, link, found, {**by_id, **keys})
-        found = c.plan_of(F.broadcast(touched))
-    return found, c.conjunction([c.is_not_null(link.present), condition]), hint
-
-
-def _hint(c: Catalyst, link: Lookup, found: Plan, attributes: dict[int, Attr]) -> Expr | None:
-    values = [c.alias(c.substitute(expr, attributes), "whence_value") for _, expr in link.equalities]
-    rows = c.frame(c.project(values, found)).collect()
-    hints = [
-        hint
-        for i, (key, _) in enumerate(link.equalities)
-        if (hint := c.one_of(c.substitute(key, attributes), [row[i] for row in rows])) is not None
-    ]
-    return c.conjunction(hints) if hints else None

@@ -76,7 +76,7 @@ def own_rows(c: Catalyst, fact: Fact, like: Plan) -> Plan:
 def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None) -> None:
     if not fact.open:
         raise StoreError(f"What was written down in {fact.folder} has no part {part}.")
-    frame = c.frame(plan)
+    frame = c.wide_frame(plan)
     fields = [StructField(f"c{i}", f.dataType, True) for i, f in enumerate(frame.schema.fields)]
     named = frame.toDF(*[f.name for f in fields])
     if watch is not None:

@@ -126,10 +126,21 @@ def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     return IdentifiedLeaf(scan, (file.toAttribute(), row.toAttribute()), tuple(columns))
 
 
+def has_row_index(c: Catalyst, leaf: Node) -> bool:
+    """Whether a row's identity stays the same when other rows are not read."""
+    if leaf.kind != "LogicalRelation" or not is_files(c, leaf.plan):
+        return False
+    return c.has_field(_metadata(c, leaf.plan.withMetadataColumns()), "row_index")
+
+
+def _metadata(c: Catalyst, scan: Plan) -> Attr:
+    return next(a for a in reversed(c.output(scan)) if a.dataType().typeName() == "struct" and c.is_metadata(a))
+
+
 def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
     scan = plan.withMetadataColumns()
-    metadata = next(a for a in reversed(c.output(scan)) if a.dataType().typeName() == "struct" and c.is_metadata(a))
+    metadata = _metadata(c, scan)
     file = c.alias(c.hash64(c.struct_field(metadata, "file_path")), FILE)
     if c.has_field(metadata, "row_index"):
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)

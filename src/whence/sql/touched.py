@@ -1,0 +1,191 @@
+"""Forward: from rows of the sources up to the rows of a result that they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql.evaluation import FEW, backward, ids_of
+from whence.sql.lineage import SqlLineage
+from whence.sql.sources import ROW, has_row_index
+from whence.sql.tree import Node
+
+# Operators that treat each row by itself: without some of a source's rows they give the same for the others.
+_ROW_BY_ROW = (
+    *("Project", "Filter", "Join", "Union", "Generate", "Sort", "SubqueryAlias", "View", "ResolvedHint"),
+    *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
+)
+# So many of a source's columns are compared with the values that the seeds have there.
+_COLUMNS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """Rows of one dataset to start from. If they are few, the driver knows their identities and some values."""
+
+    ids: DataFrame
+    few: Sequence[Sequence[object]] | None = None
+    values: Mapping[str, Sequence[object]] = field(default_factory=dict)
+
+
+def seeds_of(lineage: SqlLineage, datasets: Sequence[str]) -> dict[str, Seeds]:
+    """The witnesses of all rows of a query, by the key of their dataset."""
+    c = lineage.c
+    with c.quietly():
+        places = {key: [p for p in lineage.readings if p.dataset.key == key] for key in datasets}
+        selection = _selection(lineage)
+        if selection is not None and list(places) == [selection.dataset.key]:
+            seeds = _few_rows(lineage, selection)
+            if seeds is not None:
+                return {selection.dataset.key: seeds}
+        found = backward(lineage)
+        return {key: _with_few(ids_of(found, at)) for key, at in places.items()}
+
+
+def _selection(lineage: SqlLineage) -> ReadingPlace | None:
+    """The one source of a query that only picks rows of it."""
+    links = lineage.root.annotated.links
+    return links[0].place if len(links) == 1 and isinstance(links[0], Reading) else None
+
+
+def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
+    c = lineage.c
+    lineage.require_unchanged()
+    annotated = lineage.root.annotated
+    (link,) = annotated.links
+    there = {_id(a) for a in c.output(annotated.plan)}
+    columns = [a for a in c.output(place.leaf.plan) if _id(a) in there and c.is_plain(a)][:_COLUMNS]
+    width = len(link.attrs)
+    known = c.filter(c.is_not_null(link.present), annotated.plan)
+    rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *columns], known))).collect()
+    if len(rows) > FEW:
+        return None
+    few = list(dict.fromkeys(tuple(row)[:width] for row in rows))
+    names = [a.name() for a in link.attrs]
+    ids = c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
+    values = {a.name(): [row[width + i] for row in rows] for i, a in enumerate(columns)}
+    return Seeds(ids, few, values)
+
+
+def _with_few(ids: DataFrame) -> Seeds:
+    few = [tuple(row) for row in ids.limit(FEW + 1).collect()]
+    return Seeds(ids, few if len(few) <= FEW else None)
+
+
+def forward(lineage: SqlLineage, seeds: Mapping[str, Seeds]) -> Plan | None:
+    """The root block's plan restricted to the rows that the seeds touch; None when no seed's dataset is read at all.
+
+    `seeds` are by the key of their dataset."""
+    with lineage.c.quietly():
+        lineage.require_unchanged()
+        return _touched(lineage.c, lineage.root, seeds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Hit:
+    """Rows to join with, the condition under which a row of the block is touched, and a filter that follows from it."""
+
+    found: Plan
+    condition: Expr
+    hint: Expr | None = None
+
+
+def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | None:
+    plan = block.annotated.plan
+    by_link = [(link, hit) for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
+    if not by_link:
+        return None
+    if len(by_link) == 1:
+        ((link, hit),) = by_link
+        if isinstance(link, Reading):
+            plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place.dataset.key])
+        if hit.hint is not None:
+            plan = c.filter(hit.hint, plan)
+        return c.join(plan, hit.found, "leftsemi", hit.condition)
+    own = c.output(plan)
+    marks = []
+    for _, hit in by_link:
+        plan, mark = c.existence_join(plan, hit.found, hit.condition)
+        marks.append(mark)
+    return c.project(own, c.filter(c.disjunction(marks), plan))
+
+
+def _hit(c: Catalyst, link: Link, seeds: Mapping[str, Seeds]) -> _Hit | None:
+    if isinstance(link, Reading):
+        given = seeds.get(link.place.dataset.key)
+        return None if given is None else _hit_by_seeds(c, link, given)
+    below = _touched(c, link.block, seeds)
+    return None if below is None else _hit_by_rows(c, link, below)
+
+
+def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
+    plan = c.plan_of(seeds.ids if seeds.few is None else F.broadcast(seeds.ids))
+    names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
+    condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)])
+    hint = None
+    if seeds.few is not None and ROW in seeds.ids.columns:
+        hint = c.one_of(link.attrs[-1], [row[-1] for row in seeds.few])
+    return _Hit(c.project(names, plan), condition, hint)
+
+
+def _hit_by_rows(c: Catalyst, link: Lookup, below: Plan) -> _Hit:
+    keys = {_id(key): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
+    if link.condition is None:
+        any_row = c.limit(1, c.project([c.alias(c.true, "whence_any")], below))
+        return _Hit(any_row, c.is_not_null(link.present))
+    needed = c.references(link.condition) - set(keys)
+    inner = [c.alias(a, "whence_inner") for a in c.output(below) if _id(a) in needed]
+    by_id = {_id(i.child()): i.toAttribute() for i in inner}
+    touched = c.materialise(c.distinct(c.project(inner or [c.alias(c.true, "whence_any")], below)))
+    condition = c.substitute(link.condition, {**by_id, **keys})
+    found = c.plan_of(touched)
+    hint = None
+    if link.equalities:
+        values = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
+        rows = c.frame(c.limit(FEW + 1, c.project(values, found))).collect()
+        if len(rows) <= FEW:
+            hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
+            found = c.plan_of(F.broadcast(touched))
+    return _Hit(found, c.conjunction([c.is_not_null(link.present), condition]), hint)
+
+
+def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -> Expr | None:
+    hints = [hint for i, key in enumerate(keys) if (hint := c.one_of(key, [row[i] for row in rows])) is not None]
+    return c.conjunction(hints) if hints else None
+
+
+def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
+    """The block with its source filtered by the values that the seeds have, so that the scan can skip other rows.
+
+    The block's rows that come from a seed stay as they are. An outer join may now give rows in which this source is
+    missing; their identity there is NULL, and no seed's is."""
+    values = {a: seeds.values[a.name()] for a in c.output(leaf.plan) if a.name() in seeds.values}
+    hints = [hint for a, found in values.items() if (hint := c.one_of(a, found)) is not None]
+    if not hints or not has_row_index(c, leaf):
+        return plan
+    first = _id(c.output(leaf.plan)[0])
+
+    def visit(node: Plan) -> tuple[Plan, int]:
+        below = c.children(node)
+        if not below:
+            is_leaf = any(_id(a) == first for a in c.output(node))
+            return (c.filter(c.conjunction(hints), node), 1) if is_leaf else (node, 0)
+        visited = [visit(child) for child in below]
+        found = sum(count for _, count in visited)
+        if not found:
+            return node, 0
+        if class_name(node) not in _ROW_BY_ROW or c.nondeterministic(node):
+            return node, 2  # not to be filtered
+        return c.with_children(node, [child for child, _ in visited]), found
+
+    filtered, found = visit(plan)
+    return filtered if found == 1 else plan
+
+
+def _id(attribute: Attr) -> int:
+    return int(attribute.exprId().id())
