@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from whence.sql.catalyst import Catalyst, Expr, class_name
 from whence.sql.tree import Node
 
+_MOMENT = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
 NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
 
 # Between a sample and what it reads these leave rows where they are; any other operator may change their order.
@@ -28,7 +30,8 @@ def uncertain_expressions(c: Catalyst, node: Node) -> list[str]:
 def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
     """Why the operator alone, on the same rows, may come out otherwise the next time; None if it may not.
 
-    With ties: also what is certain only if no rows tie in an order or a key, which is not known beforehand."""
+    With ties: also what is certain only if no rows tie in an order or a key, which is not known beforehand, and what
+    depends on the time of day, which is the same within one query."""
     for expression in uncertain_expressions(c, node):
         return f"{expression} may give another value each time it is computed."
     if node.kind in ("GlobalLimit", "Offset") and sort_below(limited(node)) is None:
@@ -37,6 +40,8 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
         return why
     if not ties:
         return None
+    if _MOMENT.search(node.plan.expressions().toString()):
+        return "It tells the time at which the query runs."
     if node.kind == "Deduplicate" and len(c.items(node.plan.keys())) < len(c.output(node.plan)):
         return "dropDuplicates over some columns keeps whichever row of a group comes first."
     if node.kind == "Window" and any(by_position(c, alias.child()) for alias in c.items(node.plan.windowExpressions())):

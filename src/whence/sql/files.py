@@ -32,6 +32,10 @@ class Files(ABC):
     spark: SparkSession
     _jvm: Any
 
+    @property
+    def _java(self) -> Any:
+        return self.spark._jvm
+
     @abstractmethod
     def is_a(self, value: object, java_class: str) -> bool: ...
 
@@ -63,12 +67,12 @@ class Files(ABC):
 
     def empty_like(self, leaf: Plan) -> Plan:
         """A relation with the same attributes and no rows, which needs no session."""
-        relation: Any = self.spark._jvm.org.apache.spark.sql.catalyst.plans.logical
+        relation: Any = self._java.org.apache.spark.sql.catalyst.plans.logical
         module = getattr(getattr(relation, "LocalRelation$"), "MODULE$")
         return module.apply(leaf.output())
 
     def serialised(self, plan: Plan) -> bytes:
-        io: Any = self.spark._jvm.java.io
+        io: Any = self._java.java.io
         buffer = io.ByteArrayOutputStream()
         out = io.ObjectOutputStream(buffer)
         out.writeObject(plan)
@@ -76,7 +80,7 @@ class Files(ABC):
         return bytes(buffer.toByteArray())
 
     def deserialised(self, content: bytes) -> Plan:
-        io: Any = self.spark._jvm.java.io
+        io: Any = self._java.java.io
         return io.ObjectInputStream(io.ByteArrayInputStream(bytearray(content))).readObject()
 
     def numbers_rows(self, leaf: Plan) -> bool:
@@ -105,7 +109,7 @@ class Files(ABC):
     def analysed_command(self, text: str) -> Plan:
         """What a SQL text says, not run."""
         state: Any = self.spark._jsparkSession.sessionState()
-        modes: Any = self.spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode
+        modes: Any = self._java.org.apache.spark.sql.execution.CommandExecutionMode
         return state.executePlan(state.sqlParser().parsePlan(text), modes.SKIP()).analyzed()
 
     def written_by(self, command: Plan) -> tuple[Plan, str | None, str | None, list[str]] | None:
@@ -176,7 +180,7 @@ class Files(ABC):
             return None
         given = system.open(path)
         try:
-            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(given))
+            return bytes(self._java.org.apache.commons.io.IOUtils.toByteArray(given))
         finally:
             given.close()
 
@@ -192,6 +196,6 @@ class Files(ABC):
         return sorted(str(s.getPath().getName()) for s in system.listStatus(path)) if system.exists(path) else []
 
     def _place(self, text: str) -> tuple[Any, Any]:
-        path = self._jvm.org.apache.hadoop.fs.Path(text)
+        path = self._java.org.apache.hadoop.fs.Path(text)
         session: Any = self.spark._jsparkSession
         return path, path.getFileSystem(session.sessionState().newHadoopConf())

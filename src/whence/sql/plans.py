@@ -7,13 +7,15 @@ and described beside the plan, so that it can be read again. Everything else goe
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from whence.sql import facts
-from whence.sql.catalyst import Catalyst, Plan, class_name
-from whence.sql.memory import FileVersion
+from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
 from whence.sql.sources import SCANS
 from whence.sql.tree import Node, rebuild, tree_of
 
@@ -65,7 +67,11 @@ def to_bytes(c: Catalyst, tree: Node) -> bytes:
     return c.serialised(rebuild(c, tree, emptied))
 
 
-def from_bytes(c: Catalyst, content: bytes, told: dict[str, Any]) -> Plan:
+# What files at a root were made from, under these attributes; None when that is not known.
+MadeFrom = Callable[[str, Mapping[str, tuple[int, int]], Sequence[Attr]], Plan | None]
+
+
+def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom) -> Plan:
     """The plan, reading again what it read; its facts are known from then on."""
     if told["spark"] != c.spark.version:
         raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
@@ -73,7 +79,9 @@ def from_bytes(c: Catalyst, content: bytes, told: dict[str, Any]) -> Plan:
     leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
     if len(leaves) != len(told["leaves"]):
         raise NotRestored("its query cannot be read any more")
-    again = {node: _read(c, node, leaf) for node, leaf in zip(leaves, told["leaves"], strict=True)}
+    for node in tree.walk():
+        _give_accumulator(c, node)
+    again = {node: _read(c, node, leaf, made_from) for node, leaf in zip(leaves, told["leaves"], strict=True)}
 
     def attached(node: Node) -> Plan | None:
         return again.get(node)
@@ -89,35 +97,48 @@ def from_bytes(c: Catalyst, content: bytes, told: dict[str, Any]) -> Plan:
     return plan
 
 
-def _read(c: Catalyst, node: Node, leaf: dict[str, Any]) -> Plan | None:
+def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom) -> Plan | None:
     if leaf["kind"] == "itself":
         return None
     if leaf["kind"] == "gone":
         raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
-    if leaf["table"] is not None:
-        try:
-            frame = c.spark.table(leaf["table"])
-        except Exception as problem:
-            raise NotRestored(f"the table {leaf['table']} that it was made from is not there") from problem
-    else:
-        reader = c.spark.read.format(leaf["format"]).options(**leaf["options"])
-        try:
-            frame = reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
-        except Exception as problem:
-            raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from is not there") from problem
-    scan = c.plan_of(frame)
+    then = {path: (length, at) for path, length, at in leaf["files"]}
+    now: dict[str, tuple[int, int]] = {}
+    for root in leaf["roots"]:
+        now.update(c.list_files(root))
+    if now != then:
+        # It was itself written under capture, and is another version now: what that one was made from will do.
+        found = made_from(leaf["roots"][0], then, c.output(node.plan)) if len(leaf["roots"]) == 1 else None
+        if found is None:
+            raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
+        return found
+    scan = c.plan_of(_frame(c, leaf))
     while class_name(scan) == "SubqueryAlias":
         scan = scan.child()
-    if class_name(scan) != "LogicalRelation":
+    if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
         raise NotRestored(f"{leaf['table']} that it was made from is something else now")
-    now: set[FileVersion] = {(path, *version) for path, version in c.files_of(scan).items()}
-    then: set[FileVersion] = {(path, length, at) for path, length, at in leaf["files"]}
-    if now != then and not _can_be_looked_through(c, scan, then):
-        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
     by_name = {a.name(): a for a in c.output(scan)}
     return c.project([c.alias_as(by_name[a.name()], a) for a in c.output(node.plan)], scan)
 
 
-def _can_be_looked_through(c: Catalyst, scan: Plan, then: set[FileVersion]) -> bool:
-    del c, scan, then
-    return False
+def _frame(c: Catalyst, leaf: Mapping[str, Any]) -> DataFrame:
+    try:
+        if leaf["table"] is not None and c.spark.catalog.tableExists(leaf["table"]):
+            return c.spark.table(leaf["table"])
+        reader = c.spark.read.format(leaf["format"]).options(**leaf["options"])
+        return reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
+    except AnalysisException as problem:
+        raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from cannot be read") from problem
+
+
+def _give_accumulator(c: Catalyst, node: Node) -> None:
+    """Python functions report to their application; these came from another one."""
+    waiting = c.items(node.plan.expressions().toSeq())
+    while waiting:
+        expression = waiting.pop()
+        if class_name(expression) in ("PythonUDF", "PythonUDTF"):
+            function = expression.func()
+            if function.broadcastVars().size():
+                raise NotRestored("a Python function of its query used a broadcast variable of its own process")
+            c.set_field(function, "accumulator", c.spark.sparkContext._javaAccumulator)
+        waiting += c.children(expression)

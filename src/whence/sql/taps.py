@@ -132,7 +132,8 @@ class Tap:
         told = c.spark._jsc.sc().collectionAccumulator(self._name)
         arity = 2 + 2 * self._readings
         (constructor, *_) = loader.loadClass(f"whence.Tap{arity}").getConstructors()
-        arguments = c.spark._sc._gateway.new_array(jvm.java.lang.Object, 3)
+        gateway: Any = c.spark._sc._gateway
+        arguments = gateway.new_array(jvm.java.lang.Object, 3)
         arguments[0], arguments[1], arguments[2] = self.folder, self._readings, told
         tap = constructor.newInstance(arguments)
         boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType

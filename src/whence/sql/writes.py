@@ -99,41 +99,45 @@ def _folder(c: Catalyst, root: str) -> str:
 def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     """What the files that this leaf reads were made from; None when they are a source themselves."""
     roots = c.roots(leaf)
-    writes = _writes(c, roots[0]) if len(roots) == 1 and c.memory.folder is not None else []
-    if not writes:
+    if len(roots) != 1 or not _writes(c, roots[0]):
         return None
     name = roots[0].rstrip("/").rsplit("/", 1)[-1]
-    files = c.files_of(leaf)
-    rest = dict(files)
-    parts: list[Plan] = []
     try:
-        for write in reversed(writes):
-            left = {path for path, version in write.files.items() if files.get(path) == version}
-            if not left:
-                continue
-            for path in left:
-                rest.pop(path, None)
-            parts.append(_part(c, leaf, write, left, roots[0]))
+        plan = _made_from(c, roots[0], c.files_of(leaf), c.output(leaf))
     except NotRestored as why:
-        passage.notes.append(f"the trace ends at {name}, though it was captured: {why}")
-        return None
-    if rest or not parts:
-        what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
-        passage.notes.append(f"the trace ends at {name}: {what} written outside of any capture")
+        passage.notes.append(f"the trace ends at {name}: {why}")
         return None
     passage.passed += 1
     passage.compare = passage.compare or not _same_again(c, leaf)
+    return plan
+
+
+def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> Plan:
+    """The queries that made these files, as one, under the given attributes."""
+    rest = dict(files)
+    parts: list[Plan] = []
+    for write in reversed(_writes(c, root)):
+        left = {path for path, version in write.files.items() if files.get(path) == version}
+        if left:
+            for path in left:
+                rest.pop(path, None)
+            parts.append(_part(c, attrs, write, left, root))
+    if rest or not parts:
+        what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
+        raise NotRestored(f"{what} written outside of any capture")
     if len(parts) == 1:
         return parts[0]
     heads = [c.alias(a, a.name()) for a in c.output(parts[0])]
     others = [c.project([c.alias(a, a.name()) for a in c.output(part)], part) for part in parts[1:]]
     plan = c.union([c.project(heads, parts[0]), *others])
-    return c.project([c.alias_as(h.toAttribute(), a) for h, a in zip(heads, c.output(leaf), strict=True)], plan)
+    return c.project([c.alias_as(h.toAttribute(), a) for h, a in zip(heads, attrs, strict=True)], plan)
 
 
 def _writes(c: Catalyst, root: str) -> list[Write]:
+    found: list[Write] = []
+    if c.memory.folder is None:
+        return found
     folder = _folder(c, c.qualified(root))
-    found = []
     for name in c.names_in(folder):
         if not name.endswith(".json"):
             continue
@@ -145,26 +149,30 @@ def _writes(c: Catalyst, root: str) -> list[Write]:
     return found
 
 
-def _part(c: Catalyst, leaf: Plan, write: Write, left: set[str], root: str) -> Plan:
-    """What one write put there, under the leaf's attributes; of a write that is partly overwritten, what is left."""
+def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root: str) -> Plan:
+    """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
     plan = write.plan
     if plan is None:
         content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
         if content is None:
             raise NotRestored("its query is no longer in the store")
-        plan = plans.from_bytes(c, content, dict(write.told))
+        plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given))
     _require_unchanged(c, plan)
     by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
     if len(left) < len(write.files):
         plan = c.filter(_in_partitions(c, write, left, root, by_name), plan)
     columns = []
-    for attr in c.output(leaf):
+    for attr in attrs:
         source = by_name.get(attr.name().lower())
         if source is None:
             raise NotRestored(f"its column {attr.name()} is not one that was written")
         same = source.dataType().equals(attr.dataType())
         columns.append(c.alias_as(source if same else c.cast(source, attr), attr))
     return c.project(columns, plan)
+
+
+def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> Plan | None:
+    return _made_from(c, root, files, attrs) if _writes(c, root) else None
 
 
 def _require_unchanged(c: Catalyst, plan: Plan) -> None:

@@ -15,6 +15,8 @@ from whence.sql.facts import ROWS
 from whence.sql.tree import Node, place_of
 
 _WHOLE_PARTITION = ("PercentRank", "CumeDist", "NTile")
+# Spark itself finds out how to add a distance to these.
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 _BEFORE = ("Rank", "DenseRank", "RowNumber")
 
 
@@ -158,7 +160,7 @@ def _range_frame(
         if kind != "CurrentRow":
             moved = _moved(c, outer.order[0], bound, orders[0])
             if moved is None:
-                build.note(node, "a RANGE over dates or intervals is widened to the whole partition")
+                build.note(node, "a RANGE over values of this type is widened to the whole partition")
                 return None
             edge = [moved]
         one, other = (inner.order, edge) if is_lower else (edge, inner.order)
@@ -167,7 +169,7 @@ def _range_frame(
 
 
 def _moved(c: Catalyst, value: Expr, bound: Expr, order: Expr) -> Expr | None:
-    if not c.is_numeric(value):
+    if not c.is_numeric(value) and value.dataType().catalogString() not in _TIMES:
         return None
     distance = bound if order.direction().sql() == "ASC" else c.negative(bound)
     return c.add(value, distance)
