@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import whence
 from bench import harness, tpch
 from bench.harness import Bars, Result, Way
+from whence.model import Strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +76,7 @@ class Runner:
 
         trace()  # as the query's own time, the trace's is told warm
         self.traces.append(harness.timed(trace))
-        assert found[-1] is whence.Strategy.STORED, found
+        assert found[-1] is Strategy.STORED, found
         (self.fact,) = [fact for facts in self.session._plans().memory.facts.values() for fact in facts]
         self.session.close()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
+from whence.model.quiet import FACTS
 from whence.sql.catalyst import Attr, Catalyst, Plan
 from whence.sql.memory import Fact, FileVersion
 from whence.sql.tree import Node
@@ -46,7 +46,7 @@ def remember(c: Catalyst, fact: Fact) -> None:
 def new(c: Catalyst, operator: Plan, *, certain: bool = False) -> Fact:
     if c.memory.folder is None:
         raise StoreError("Nothing can be written down: this session has no store for it.")
-    folder = str(PurePosixPath(c.memory.folder) / "facts" / uuid4().hex)
+    folder = f"{c.memory.folder}/{FACTS}/{uuid4().hex}"
     return Fact(folder, operator, file_versions(c, operator), certain)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from whence.model.quiet import FACTS
 from whence.sql import facts
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -113,4 +114,4 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
 
 
 def _is_part(root: str, folder: str) -> bool:
-    return root.partition(":")[2].endswith(f"{folder}/{facts.ROWS}") or root == f"{folder}/{facts.ROWS}"
+    return root.endswith(f"/{FACTS}/{folder.rsplit('/', 1)[-1]}/{facts.ROWS}")
