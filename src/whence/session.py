@@ -199,6 +199,9 @@ class Session:
             return
         self._closed = True
         if self._catalyst is not None:
+            from whence.sql.capture import forget
+
+            forget(self._catalyst)
             self._catalyst.release()
             self._catalyst = None
         if self._context is not None:

@@ -153,3 +153,22 @@ def test_the_catalogue_sees_what_the_user_wrote(session: whence.Session, home: P
         df.write.parquet(str(home / "random"))
     edges = {(edge.source.name, edge.target.name) for edge in session.catalog.edges()}
     assert edges == {(str(home / "orders"), str(home / "random"))}
+
+
+def test_a_streams_batch(session: whence.Session, home: Path) -> None:
+    """The batch's rows are written down: they are the first source, in this process and in others."""
+    spark = session.spark
+    schema = "rid bigint, customer string, amount bigint"
+
+    def keep(batch: DataFrame, number: int) -> None:
+        batch.groupBy("customer").agg(F.sum("amount").alias("total")).write.mode("append").parquet(str(home / "sums"))
+
+    stream = spark.readStream.schema(schema).parquet(str(home / "orders"))
+    with session.capture():
+        query = stream.writeStream.foreachBatch(keep).trigger(availableNow=True).start()
+        query.awaitTermination()
+    trace = session.backward(spark.read.parquet(str(home / "sums")).where("customer = 'c2'"))
+    assert [name.split("-")[0] for name in trace.sources] == ["batch"]
+    (rows,) = trace.sources.values()
+    assert rids(rows) == of("c2")
+    assert trace.verify().ok

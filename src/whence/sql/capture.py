@@ -7,6 +7,7 @@ action: what cannot be captured is said in a warning and then run as it stands.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import re
@@ -17,7 +18,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
-from whence.sql import checkpoints
+from whence.sql import checkpoints, facts
+from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.settling import for_the_user, settle, tap_aggregate
@@ -35,6 +37,14 @@ WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", 
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 _WRITING = re.compile(r"\s*(?:insert|create|replace|with)\b", re.IGNORECASE)
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
+
+
+def forget(c: Catalyst) -> None:
+    """Remove what was captured for this session alone; what captured writes need stays."""
+    if c.spark.sparkContext._jsc is None:
+        return
+    with contextlib.suppress(Exception):  # closing must not fail for it
+        facts.forget(c)
 
 
 class Capture:
@@ -208,6 +218,10 @@ class Capture:
             if not c.plan_of(df).deterministic():
                 log.warning("whence does not capture this result: it is cached, so it was computed before")
             return df
+        plan = c.plan_of(df)
+        batch = keep_batch(c, plan)
+        if batch is not plan and not batch.fastEquals(plan):
+            df = DataFrame(c.frame(batch)._jdf, df.sparkSession)
         tree = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
         settled = settle(c, tree, write=True)
         if settled is tree:

@@ -122,6 +122,7 @@ def load(c: Catalyst, folder: str, operator: Plan, sources: frozenset[FileVersio
         own=tuple(meta["own"]),
         parts=dict(meta["parts"]),
         open=False,
+        lasting=True,
         tapped=meta["tapped"],
     )
 
@@ -142,3 +143,12 @@ def readable(c: Catalyst, fact: Fact) -> bool:
         return all(c.exists(f"{fact.folder}/{part}") for part in fact.parts)
     except Py4JJavaError:
         return False
+
+
+def forget(c: Catalyst) -> None:
+    """Remove what was written down for this session alone."""
+    for known in c.memory.facts.values():
+        for fact in known:
+            if not fact.lasting:
+                c.remove(fact.folder)
+    c.memory.facts.clear()

@@ -166,6 +166,10 @@ class Files(ABC):
         path, system = self._place(text)
         return bool(system.exists(path))
 
+    def remove(self, text: str) -> None:
+        path, system = self._place(text)
+        system.delete(path, True)
+
     def write_bytes(self, text: str, content: bytes) -> None:
         path, system = self._place(text)
         out = system.create(path, True)

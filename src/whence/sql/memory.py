@@ -28,6 +28,8 @@ class Fact:
     # Schema of each part, as Spark's JSON.
     parts: dict[str, str] = field(default_factory=dict)
     open: bool = True
+    # Whether it outlives the session: a captured write needs it.
+    lasting: bool = False
     # What the tap below the operator told, if there was one (taps.py).
     tapped: Mapping[str, Any] | None = None
 

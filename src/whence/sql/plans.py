@@ -34,6 +34,7 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
         if not node.children and not node.subqueries:
             leaves.append(_leaf(c, node))
         elif (fact := facts.known(c, node.plan)) is not None:
+            fact.lasting = True
             known.append([place, fact.folder])
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
 

@@ -88,17 +88,20 @@ def for_the_user(c: Catalyst, tree: Node) -> Plan:
     def replaced(node: Node) -> Plan | None:
         if node.fact is None:
             return None
-        operator = node.fact.operator
-        fresh = [c.alias(a, a.name()) for a in c.output(operator)]
-        never = c.project(fresh, c.filter(c.parse("false"), operator))
-        return c.union([node.plan, never])
+        return in_place_of(c, node.fact.operator, node.plan)
 
     return rebuild(c, tree, replaced)
 
 
+def in_place_of(c: Catalyst, operator: Plan, rows: Plan) -> Plan:
+    """The rows from the store where `operator` stood, under the same attributes."""
+    fresh = [c.alias(a, a.name()) for a in c.output(operator)]
+    return c.union([rows, c.project(fresh, c.filter(c.parse("false"), operator))])
+
+
 def original(c: Catalyst, plan: Plan) -> Plan | None:
     """The operator that the user wrote, if `plan` is what took its place."""
-    if class_name(plan) != "Union" or plan.children().size() != 2 or not c.memory.facts:
+    if class_name(plan) != "Union" or plan.children().size() != 2:
         return None
     rows, never = c.children(plan)
     if class_name(rows) != "Project" or class_name(never) != "Project":
@@ -106,12 +109,7 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
     scan, dropped = rows.child(), never.child()
     if class_name(dropped) != "Filter" or not c.is_file_scan(scan):
         return None
-    roots = c.roots(scan)
-    if not any(_is_part(root, fact.folder) for known in c.memory.facts.values() for fact in known for root in roots):
+    if not any(f"/{FACTS}/" in root for root in c.roots(scan)):
         return None
     pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
     return c.project([c.alias_as(alias.child(), attr) for alias, attr in pairs], dropped.child())
-
-
-def _is_part(root: str, folder: str) -> bool:
-    return root.endswith(f"/{FACTS}/{folder.rsplit('/', 1)[-1]}/{facts.ROWS}")
