@@ -495,14 +495,13 @@ class Catalyst(Files):
         literal = self._text(text)
         return self.equal(self.cast(attribute, literal), literal)
 
-    def registered(self, name: str, args: Sequence[Expr]) -> Expr:
-        """A call of a function that is registered under this name."""
-        identifier = self._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
-        return self.spark._jsparkSession.sessionState().functionRegistry().lookupFunction(identifier, self.seq(args))
+    def registered(self, name: str, args: Sequence[Expr], over: Plan) -> Expr:
+        """A call, on rows of `over`, of a function that is registered under this name; resolved by the analyzer."""
+        call = self.alias(self.function(name, *args), "whence_call")
+        return self.plan_of(self.frame(self.project([call], over))).projectList().head().child()
 
     def unregister(self, name: str) -> None:
-        identifier = self._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)
-        self.spark._jsparkSession.sessionState().functionRegistry().dropFunction(identifier)
+        self.spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
 
     def count_rows(self) -> Expr:
         return self._exprs.aggregate.Count(self.seq([self.parse("1")])).toAggregateExpression()

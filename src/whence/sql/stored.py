@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from whence.sql.associations import Found, look_up
+from whence.sql.associations import Found, Longs, look_up
 from whence.sql.blocks import Lookup, Reading
 from whence.sql.catalyst import Attr, Catalyst, Plan
 from whence.sql.sources import FILE, ROW
@@ -41,27 +41,36 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
         return None
     if len(found) != len(readings):
         return None
-    outputs = [(keys.index((row[0], row[1])), row[2]) for row in needed] if carried else None
+    places = {key: place for place, key in enumerate(keys)}
+    outputs = [(places[row[0], row[1]], row[2]) for row in needed] if carried else None
+    names = [carried[0].name(), FILE, ROW] if carried else [FILE, ROW]
     return {
-        reading.place.number: _frame(c, one, None if outputs is None else outputs, carried)
+        reading.place.number: _frame(c, names, _columns(one, outputs))
         for reading, one in zip(readings, found, strict=True)
     }
 
 
-def _frame(c: Catalyst, found: Found, outputs: Sequence[tuple[int, int]] | None, carried: Sequence[Attr]) -> DataFrame:
-    columns = {FILE: found.file, ROW: found.row}
-    if outputs is not None:
-        by_group: dict[int, list[int]] = {}
-        for group, output in outputs:
-            by_group.setdefault(group, []).append(output)
-        places = [(np.flatnonzero(found.group == group), output) for group, some in by_group.items() for output in some]
-        picked = np.concatenate([at for at, _ in places]) if places else np.empty(0, dtype=np.int64)
-        numbers = [np.full(len(at), output, dtype=np.int64) for at, output in places]
-        columns = {
-            carried[0].name(): np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64),
-            FILE: found.file[picked],
-            ROW: found.row[picked],
-        }
-    values = np.unique(np.stack(list(columns.values())), axis=1) if len(found.row) else np.stack(list(columns.values()))
-    table = pa.table({name: pa.array(values[i]) for i, name in enumerate(columns)})
-    return c.spark.createDataFrame(table)
+def _columns(found: Found, outputs: Sequence[tuple[int, int]] | None) -> list[Longs]:
+    """File and row of each witness, behind the number of the output where these are asked for."""
+    if outputs is None:
+        return [found.file, found.row]
+    order = np.argsort(found.group, kind="stable")
+    sorted_groups = found.group[order]
+    groups = np.array([group for group, _ in outputs], dtype=np.int64)
+    starts = np.searchsorted(sorted_groups, groups, side="left")
+    counts = np.searchsorted(sorted_groups, groups, side="right") - starts
+    numbers = np.repeat(np.array([output for _, output in outputs], dtype=np.int64), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    picked = order[np.repeat(starts, counts) + within]
+    return [numbers, found.file[picked], found.row[picked]]
+
+
+def _frame(c: Catalyst, names: Sequence[str], columns: Sequence[Longs]) -> DataFrame:
+    """Each combination once: chunks and tasks may tell of a row again."""
+    order = np.lexsort(columns[::-1])
+    values = [column[order] for column in columns]
+    if len(order):
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in values])
+        values = [column[new] for column in values]
+    return c.spark.createDataFrame(pa.table({name: pa.array(v) for name, v in zip(names, values, strict=True)}))

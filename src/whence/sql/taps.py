@@ -95,7 +95,8 @@ class Tap:
         self._readings = len(block.annotated.links)
         self._register()
         # As not deterministic, it is evaluated once for each row, there and nowhere else.
-        passed = c.copy(c.registered(self._name, [*key_hashes(c, keys), *ids]), udfDeterministic=False)
+        call = c.registered(self._name, [*key_hashes(c, keys), *ids], block.annotated.plan)
+        passed = c.copy(call, udfDeterministic=False)
         return c.project(c.output(block.node.plan), c.filter(passed, block.annotated.plan))
 
     def watch(self, frame: DataFrame, counted: str) -> DataFrame:
