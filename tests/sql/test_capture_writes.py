@@ -48,7 +48,7 @@ def test_through_two_tables_of_another_process(session: whence.Session, home: Pa
     chosen = {tuple(row[:2]) for row in json.loads(done.stdout.splitlines()[-1])}
     totals = session.spark.read.parquet(str(home / "totals"))
     trace = session.backward(totals.where("customer = 'c1'"))
-    assert list(trace.sources) == ["orders"]
+    assert list(trace.sources) == ["orders"], trace.notes
     assert rids(trace["orders"]) == {rid for rid, c, a in ORDERS if c == "c1" and (c, a) in chosen}
     assert trace.exact
     assert not trace.notes
@@ -62,9 +62,7 @@ def test_through_two_tables_of_another_process(session: whence.Session, home: Pa
     # B is overwritten by somebody else: what C was made from is known all the same.
     session.spark.range(3).write.mode("overwrite").parquet(str(home / "lucky"))
     again = session.backward(session.spark.read.parquet(str(home / "totals")).where("customer = 'c1'"))
-    assert list(again.sources) in (["orders"], ["totals"])
-    if list(again.sources) == ["totals"]:
-        assert "changed since" in again.notes[0]
+    assert rids(again["orders"]) == rids(trace["orders"])
     gone = session.backward(session.spark.read.parquet(str(home / "lucky")))
     assert list(gone.sources) == ["lucky"]
     assert "outside of any capture" in gone.notes[0]
@@ -129,7 +127,6 @@ def test_other_formats(session: whence.Session, home: Path, kind: str) -> None:
         df.write.format(kind).save(str(home / "other"))
     reader = session.spark.read.format(kind).schema("customer string, mean double, rid bigint")
     trace = session.backward(reader.load(str(home / "other")).where("mean > 50"))
-    assert rids(trace["orders"]) == of("c1") | of("c2") if False else rids(trace["orders"])
     assert rids(trace["orders"]) == {rid for c in ("c0", "c1", "c2") if sum(of(c)) * 10 / 4 > 50 for rid in of(c)}
     assert trace.verify().ok
 

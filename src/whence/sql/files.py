@@ -61,9 +61,8 @@ class Files(ABC):
     def options_of(self, leaf: Plan) -> dict[str, str]:
         """How the files are to be read; what looks like a secret is left out."""
         found = leaf.relation().options()
-        return {
-            str(key): str(found.apply(key)) for key in to_list(found.keys().toSeq()) if not _SECRET.search(str(key))
-        }
+        keys = [str(key) for key in to_list(found.keys().toSeq())]
+        return {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not _SECRET.search(key)}
 
     def empty_like(self, leaf: Plan) -> Plan:
         """A relation with the same attributes and no rows, which needs no session."""
@@ -118,14 +117,15 @@ class Files(ABC):
         if kind == "InsertIntoHadoopFsRelationCommand":
             return command.query(), str(command.outputPath().toString()), None, to_list(command.outputColumnNames())
         if kind == "CreateDataSourceTableAsSelectCommand":
-            name = str(command.table().identifier().unquotedString())
+            identifier = command.table().identifier()
+            name = f"`{identifier.database().get()}`.`{identifier.table()}`"
             return command.query(), None, name, to_list(command.outputColumnNames())
         return None
 
     def table_root(self, name: str | None) -> str:
         """Where a table lies, or will lie by default."""
         state: Any = self.spark._jsparkSession.sessionState()
-        identifier = state.sqlParser().parseTableIdentifier(name)
+        identifier = state.sqlParser().parseTableIdentifier(str(name).removeprefix("spark_catalog."))
         catalog = state.catalog()
         if catalog.tableExists(identifier):
             return str(catalog.getTableMetadata(identifier).location().toString())

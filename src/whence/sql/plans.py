@@ -77,25 +77,44 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
     if told["spark"] != c.spark.version:
         raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
     tree = tree_of(c, c.deserialised(content))
+    for node in tree.walk():
+        _give_accumulator(c, node)
+    return again(c, tree, told, made_from)
+
+
+def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom, *, here: bool = False) -> Plan:
+    """The query of a tree, reading the versions of files that it read then.
+
+    `here`: in the process that made it, where it may read what no other has."""
     leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
     if len(leaves) != len(told["leaves"]):
         raise NotRestored("its query cannot be read any more")
-    for node in tree.walk():
-        _give_accumulator(c, node)
-    again = {node: _read(c, node, leaf, made_from) for node, leaf in zip(leaves, told["leaves"], strict=True)}
+    found = {
+        node: None if here and _is_as_it_was(c, node, leaf) else _read(c, node, leaf, made_from)
+        for node, leaf in zip(leaves, told["leaves"], strict=True)
+    }
 
     def attached(node: Node) -> Plan | None:
-        return again.get(node)
+        return found.get(node)
 
     plan = rebuild(c, tree, attached)
     places = list(tree.walk())
     for place, folder in told["facts"]:
         operator = rebuild(c, places[place], attached)
+        if facts.known(c, operator) is not None:
+            continue
         fact = facts.load(c, folder, operator, facts.file_versions(c, operator))
         if fact is None or not facts.readable(c, fact):
             raise NotRestored("what was captured of its query is no longer in the store")
         facts.remember(c, fact)
     return plan
+
+
+def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
+    if leaf["kind"] != "files":
+        return True
+    then = {path: (length, at) for path, length, at in leaf["files"]}
+    return c.files_of(node.plan) == then == c.current_files(then)
 
 
 def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom) -> Plan | None:

@@ -66,6 +66,9 @@ class Pending:
         self._root = c.qualified(root)
         self._columns = tuple(columns)
         self._plan = plan
+        tree = tree_of(c, c.normalise(plan))
+        self._bytes = plans.to_bytes(c, tree)
+        self._told = plans.describe(c, tree)
         self._before = c.list_files(self._root)
 
     def done(self) -> None:
@@ -75,16 +78,15 @@ class Pending:
         jobs = {tuple(_JOB.findall(path.rsplit("/", 1)[-1])[:1]) for path in made}
         if not made or len(jobs) > 1:
             return  # nothing, or somebody else wrote there at the same time: which files are whose is not known
-        tree = tree_of(c, c.normalise(self._plan))
         told = {
             "layout": _LAYOUT,
             "root": self._root,
             "columns": list(self._columns),
             "files": sorted([path, *version] for path, version in made.items()),
-            **plans.describe(c, tree),
+            **self._told,
         }
         path = f"{_folder(c, self._root)}/{time.time_ns():020d}-{uuid4().hex[:8]}"
-        c.write_bytes(f"{path}.plan", plans.to_bytes(c, tree))
+        c.write_bytes(f"{path}.plan", self._bytes)
         c.write_text(f"{path}.json", json.dumps(told))
         c.memory.writes[f"{path}.json"] = self._plan
 
@@ -151,13 +153,14 @@ def _writes(c: Catalyst, root: str) -> list[Write]:
 
 def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root: str) -> Plan:
     """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
-    plan = write.plan
-    if plan is None:
+    if write.plan is not None:
+        tree = tree_of(c, c.normalise(write.plan))
+        plan = plans.again(c, tree, write.told, lambda *given: _known(c, *given), here=True)
+    else:
         content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
         if content is None:
             raise NotRestored("its query is no longer in the store")
         plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given))
-    _require_unchanged(c, plan)
     by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
     if len(left) < len(write.files):
         plan = c.filter(_in_partitions(c, write, left, root, by_name), plan)
@@ -173,14 +176,6 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root
 
 def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> Plan | None:
     return _made_from(c, root, files, attrs) if _writes(c, root) else None
-
-
-def _require_unchanged(c: Catalyst, plan: Plan) -> None:
-    for leaf in c.file_leaves(plan):
-        planned = c.files_of(leaf)
-        current = c.current_files(planned) if planned else {}
-        if any(current.get(path) != version for path, version in planned.items()) and not _writes(c, c.roots(leaf)[0]):
-            raise NotRestored(f"{c.roots(leaf)[0]} that it was made from was changed since")
 
 
 def _in_partitions(c: Catalyst, write: Write, left: set[str], root: str, by_name: Mapping[str, Attr]) -> Expr:
