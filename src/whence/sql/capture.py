@@ -120,7 +120,8 @@ class Capture:
         captured = self.captured(df)
         if captured is not df:
             self._c.set_field(writer._jwrite, "df", captured._jdf)
-        pending = self._pending(df, *self._target(method.__name__, writer, args, options))
+        path, table = self._target(method.__name__, args, options)
+        pending = self._pending(df, path, table, by_position=method.__name__ == "insertInto")
         result = method(writer, *args, **options)
         self._done(pending)
         return result
@@ -133,9 +134,7 @@ class Capture:
             self._c.set_field(writer._jwriter, "logicalPlan", captured._jdf.queryExecution().logical())
         return method(writer, *args, **options)
 
-    def _target(
-        self, name: str, writer: Any, args: tuple[Any, ...], options: dict[str, Any]
-    ) -> tuple[str | None, str | None]:
+    def _target(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str | None, str | None]:
         """The path or the table that a writer's method writes to."""
         first = args[0] if args else None
         if name == "saveAsTable":
@@ -146,12 +145,12 @@ class Capture:
             return None, None
         return first or options.get("path"), None
 
-    def _pending(self, df: DataFrame, path: str | None, table: str | None) -> Pending | None:
+    def _pending(self, df: DataFrame, path: str | None, table: str | None, by_position: bool) -> Pending | None:
         c = self._c
         try:
             columns = list(df.columns)
-            if table is not None and c.spark.catalog.tableExists(table):
-                columns = [column.name for column in c.spark.catalog.listColumns(table)] or columns
+            if table is not None and by_position:
+                columns = [column.name for column in c.spark.catalog.listColumns(table)]
             root = path if path is not None else c.table_root(table) if table is not None else None
             return None if root is None else Pending(c, put_back(c, c.plan_of(df)), root, columns)
         except Exception as problem:

@@ -161,6 +161,8 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root
         if content is None:
             raise NotRestored("its query is no longer in the store")
         plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given))
+    if len(write.columns) != len(c.output(plan)):
+        raise NotRestored("which of its columns were written as which is not known")
     by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
     if len(left) < len(write.files):
         plan = c.filter(_in_partitions(c, write, left, root, by_name), plan)
