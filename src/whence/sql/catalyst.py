@@ -481,8 +481,8 @@ class Catalyst(Files):
 
     def function(self, name: str, *args: Expr) -> Expr:
         """A call that the analyzer resolves."""
-        unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
-        return unresolved.apply(name, self.seq(args), False)
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
 
     def cast(self, expr: Expr, like: Attr) -> Expr:
         """`expr` in the type of `like`; NULL where it cannot be."""
