@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +17,7 @@ from whence.store import graph
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
 from whence.store.location import StoreLocation
-from whence.store.record import record
+from whence.store.record import Names, record
 from whence.store.results import Results
 from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, versions
 
@@ -44,16 +45,21 @@ class Catalog:
     def close(self) -> None:
         self._engine.dispose()
 
-    def record(self, observation: Observation) -> None:
-        """Write down what a run did: the run, new versions of what it changed, and the edges between versions."""
-        ended = observation.run.ended or observation.run.started
-        at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
+    def record(self, *observations: Observation) -> None:
+        """Write down what runs did: each run, new versions of what it changed, and the edges between versions.
+
+        All of it is one transaction: either everything is there afterwards or nothing.
+        """
 
         def work(connection: sa.Connection) -> None:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
-            _upsert(connection, runs, _run_row(observation.run), ["id"])
-            record(connection, observation, at)
+            _upsert_all(connection, runs, [_run_row(observation.run) for observation in observations], ["id"])
+            names = Names()
+            for observation in observations:
+                ended = observation.run.ended or observation.run.started
+                at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
+                record(connection, observation, at, names)
 
         self._write(work)
 
@@ -440,16 +446,7 @@ def moment(at: float | None) -> datetime | None:
 def _upsert(
     connection: sa.Connection, table: sa.Table, row: Mapping[str, object], key: list[str], keep: tuple[str, ...] = ()
 ) -> None:
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as pg_insert
-
-        statement = pg_insert(table).values(row)
-    else:
-        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-
-        statement = sqlite_insert(table).values(row)  # type: ignore[assignment]
-    changed = {name: statement.excluded[name] for name in row if name not in key and name not in keep}
-    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changed))
+    connection.execute(_upserting(connection.dialect.name, table, tuple(row), tuple(key), keep), row)
 
 
 def _upsert_all(
@@ -457,6 +454,21 @@ def _upsert_all(
 ) -> None:
     for row in rows:
         _upsert(connection, table, row, key)
+
+
+@cache
+def _upserting(
+    dialect: str, table: sa.Table, names: tuple[str, ...], key: tuple[str, ...], keep: tuple[str, ...]
+) -> sa.Executable:
+    insert: Any
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert
+    statement = insert(table).values({name: sa.bindparam(name) for name in names})
+    changed = {name: statement.excluded[name] for name in names if name not in key and name not in keep}
+    found: sa.Executable = statement.on_conflict_do_update(index_elements=list(key), set_=changed)
+    return found
 
 
 def _run(row: Any) -> Run:
