@@ -17,6 +17,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from whence.model import WhenceError
 from whence.rdd.capture import captured
+from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.past import BOOK, PastRun, write_book
 from whence.rdd.propagate import write_full
@@ -28,6 +29,7 @@ from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
 
+LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
 
 
@@ -85,6 +87,8 @@ class LineageContext(SparkContext):
         self._inner: dict[tuple[int, ...], LineageRDD] = {}
         self._splits: dict[int, _Splits] = {}
         self._open = Tables(self._directory)
+        self._open.elsewhere = walking(self)
+        self.large = LARGE
 
     def __getattr__(self, name: str) -> Any:
         if name == "spark":
@@ -107,6 +111,24 @@ class LineageContext(SparkContext):
     @property
     def capturing(self) -> bool:
         return self.capture and (self._strategy != "rerun" or self._asking > 0)
+
+    @property
+    def large(self) -> int:
+        """Up to how many records a trace is answered by the driver; larger ones are by Spark jobs."""
+        return self._open.large
+
+    @large.setter
+    def large(self, records: int) -> None:
+        self._open.large = records
+
+    @contextmanager
+    def _job(self, what: str) -> Iterator[None]:
+        """Says in Spark's own pages what a job is for."""
+        self.spark.setJobDescription(f"whence: {what}")
+        try:
+            yield
+        finally:
+            self.spark.setJobDescription(None)  # type: ignore[arg-type]
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -184,14 +206,6 @@ class LineageContext(SparkContext):
             self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
             if error is not None:
                 self._open.errors[stage, part, attempt] = error
-
-    def _inner_place(self, info: StageInfo, place: Place, steps: tuple[Step, ...]) -> Place:
-        """An RDD inside a stage, captured on its own: the place of its records of the same partition."""
-        key = (id(info.base), *(s.node.id for s in steps))
-        if key not in self._inner:
-            self._inner[key] = LineageRDD(self, info.base, steps, self.spark.emptyRDD)
-        table = captured(self._inner[key], [place.part])[0]
-        return Place(*table, self._open[table].last)
 
     def _where(self, place: Place, position: int) -> str:
         if place.attempt >= 0:

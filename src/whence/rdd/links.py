@@ -33,6 +33,10 @@ class Writer:
         self.error: str | None = None
         self.measures: list[tuple[int, int]] = []  # text: lines and bytes of each chunk, to find a line without a scan
 
+    def kept(self, made: Any) -> Any:
+        """The link itself, or something that forgets, where nobody will trace."""
+        return made
+
     def link(self, made: Link, node: int | None) -> None:
         made.writer = self
         self._links.append(made)

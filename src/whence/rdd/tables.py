@@ -92,6 +92,14 @@ class Table:
 
     # Space 0 and the origins
 
+    @property
+    def arrival(self) -> list[tuple[Origin, int, int]]:
+        """In what order records arrived: of which origin (whatever its attempt), from which number, how many."""
+        starts, origins, firsts = self.runs
+        counts = np.diff(starts, append=self.n_in)
+        who = [o._replace(attempt=0) for o in self.origins]
+        return [(who[o], f, n) for o, f, n in zip(origins.tolist(), firsts.tolist(), counts.tolist(), strict=True)]
+
     def arrived_from(self, positions: Ints) -> Iterator[tuple[Origin, Ints]]:
         starts, origins, firsts = self.runs
         if not len(positions):
