@@ -19,7 +19,7 @@ from whence.model import WhenceError
 from whence.rdd.capture import captured
 from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
-from whence.rdd.past import BOOK, PastRun, write_book
+from whence.rdd.past import BOOK, PastRun, Result, write_book
 from whence.rdd.propagate import write_full
 from whence.rdd.records import text_lines
 from whence.rdd.ship import ship
@@ -288,9 +288,9 @@ class LineageContext(SparkContext):
     def close(self) -> None:
         """Write down what the run computed, so that other processes can trace it, and sweep."""
         self.sweep()
-        finished: dict[str, list[tuple[int, int, int]]] = {}
-        for rdd, _ in self._results.values():
-            info = rdd._view_stage
+        finished: list[Result] = []
+        for rdd, limit in self._results.values():
+            info = rdd._committed_stage()
             if info is None:
                 continue
             keys = [
@@ -298,7 +298,8 @@ class LineageContext(SparkContext):
                 for part in range(info.partitions)
                 if (found := self._tables.get((info.id, part))) and any(error is None for _, _, error in found.values())
             ]
-            finished[f"{rdd.node.name} {rdd.node.id}"] = keys
+            if keys:
+                finished.append(Result(f"{rdd.node.name} {rdd.node.id}", tuple(keys), limit))
         if finished:
             write_book(self, finished)
         self.capture = False

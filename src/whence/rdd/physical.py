@@ -42,6 +42,7 @@ class Computed(PipelinedRDD[Any, Any]):
         self._tagged: dict[int, Any] = {}
         self._view: RDD[Any] | None = None
         self._view_stage: StageInfo | None = None
+        self._tagged_stage: StageInfo | None = None
         self._aux: RDD[Any] | None = None
         self._recorder: tuple[StageInfo, View] | None = None
         self._storage: StorageLevel | None = None
@@ -121,7 +122,9 @@ class Computed(PipelinedRDD[Any, Any]):
                 view = Computed(self.ctx, base, (), self._plain, self.partitioner)
                 self._tagged[batch] = view._tagged_jrdd(batch)
                 return self._tagged[batch]
-            _, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
+            info, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
+            if batch == 0:
+                self._tagged_stage = info
             jrdd = python_rdd(self.ctx, prev, stage, reader, Tagged(batch), self.preservesPartitioning, self.is_barrier)
             if batch == 0 and self._storage is not None:
                 jrdd.persist(self.ctx._getJavaStorageLevel(self._storage))
@@ -179,6 +182,11 @@ class Computed(PipelinedRDD[Any, Any]):
                     self.partitioner,
                 )
         return self._view
+
+    def _committed_stage(self) -> StageInfo | None:
+        """The stage whose tables hold this RDD's lineage, if anything ran it."""
+        made = [self._view_stage, self._recorder[0] if self._recorder is not None else None, self._tagged_stage]
+        return next((info for info in made if info is not None), None)
 
     def _recording_view(self) -> tuple[StageInfo, View]:
         """Like the captured view, but with a table of its own even where there is nothing to run."""

@@ -61,10 +61,15 @@ class Table:
             f.seek(where[0])
             return f.read(where[1])
 
-    def _ints(self, where: list[int]) -> Ints:
-        if where[0] not in self._kept:
-            self._kept[where[0]] = unpack(self.read(where))
-        found: Ints = self._kept[where[0]]
+    def _ints(self, where: list[list[int]]) -> Ints:
+        """A column, in as many pieces as it was written in."""
+        if not where:
+            return np.zeros(0, dtype=np.int64)
+        key = where[0][0]
+        if key not in self._kept:
+            pieces = [unpack(self.read(w)) for w in where]
+            self._kept[key] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        found: Ints = self._kept[key]
         return found
 
     @cached_property
@@ -207,14 +212,12 @@ class Table:
         raise AssertionError(kind)
 
     def _ends(self, link: dict[str, Any]) -> Ints:
-        key = -1 - link["counts"][0]
-        if key not in self._kept:
-            self._kept[key] = np.cumsum(self._ints(link["counts"]))
-        found: Ints = self._kept[key]
-        return found
+        return self._cumulated(link["counts"])
 
-    def _cumulated(self, where: list[int]) -> Ints:
-        key = -1 - where[0]
+    def _cumulated(self, where: list[list[int]]) -> Ints:
+        if not where:
+            return np.zeros(0, dtype=np.int64)
+        key = -1 - where[0][0]
         if key not in self._kept:
             self._kept[key] = np.cumsum(self._ints(where))
         found: Ints = self._kept[key]

@@ -130,6 +130,7 @@ class Stage:
         plan = self.shuffle
         assert plan is not None
         link = BucketsLink(plan.elements)
+        link.writer = table
         partition = _partitioner(plan)
         buckets = _Buckets(plan, origin)
         n = 0
@@ -140,8 +141,8 @@ class Stage:
                 parts = partition(records)
                 sizes = None
                 if plan.elements:
-                    sizes = np.fromiter((len(v) for _, v in records), dtype=np.int64, count=len(records))
-                link.add(np.array(parts, dtype=np.uint32), sizes)
+                    sizes = np.fromiter((len(v) for _, v in records), dtype=np.uint32, count=len(records))
+                link.add(np.array(parts, dtype=np.uint16 if plan.partitions <= 1 << 16 else np.uint32), sizes)
                 if plan.side is not None:
                     side = plan.side
                     records = [(k, [(side, v) for v in vs]) for k, vs in records]
