@@ -141,7 +141,7 @@ def check_inside(lc: LineageContext, chain: list[str], last: list[str], point: i
 
 
 @settings(
-    max_examples=25,
+    max_examples=8,
     phases=[Phase.explicit, Phase.generate],  # each example runs a dozen Spark jobs: shrinking takes minutes
     deadline=None,
     derandomize=True,

@@ -95,7 +95,8 @@ class PastRun:
     @property
     def sources(self) -> tuple[str, ...]:
         """What was read, as `Witness.source` names it."""
-        return tuple(source["name"] for source in self._sources.values())
+        read = {key.partition("/")[0] for key in self._readers}
+        return tuple(source["name"] for node, source in self._sources.items() if node in read)
 
     @property
     def name(self) -> str:
