@@ -4,7 +4,7 @@ Word count and grep on Zipf text (8,000 terms) and PigMix L2, L3, L6, L7 and L11
 job is run plainly and under capture in one process, in turn. Then, on what the last captured run left: the size of the
 lineage, tracing one record back (cold: tables opened anew; warm), reading the traced lines, replaying them.
 
-`--memory` measures the workers' peak memory instead, which needs no quiet machine, and keeps it for the next run's table.
+`--memory` measures the workers' peak memory instead, which needs no quiet machine, and keeps it for the next table.
 """
 
 from __future__ import annotations
@@ -384,6 +384,7 @@ def main() -> None:
 def result_of(found: dict[tuple[str, int], dict[str, float]]) -> Result:
     largest = max(size for _, size in found)
     ratios = [f["ratio"] for (_, size), f in found.items() if size == largest]
+    cold, warm = (max(f[kind] for f in found.values()) for kind in ("cold", "warm"))
     hot = [
         f"{f['hot witnesses']:,.0f} lines in {f['hot']:.1f} s at {s} MB" for (_, s), f in found.items() if "hot" in f
     ]
@@ -394,15 +395,14 @@ def result_of(found: dict[tuple[str, int], dict[str, float]]) -> Result:
         title="RDD lineage: capture, size, tracing",
         line=(
             f"rdd: at {largest} MB capture {median(ratios):.2f}x plain, worst {max(ratios):.2f}x, limit {LIMIT}x; "
-            f"trace warm {max(f['warm'] for f in found.values()):.3f} s, cold {max(f['cold'] for f in found.values()):.3f} s "
-            f"at most; {len(found)} runs"
+            f"trace at most {warm:.3f} s warm, {cold:.3f} s cold; {len(found)} jobs"
         ),
         columns=["job", *COLUMNS],
         rows=[[f"{n}, {size} MB", *(show(f) for show in COLUMNS.values())] for (n, size), f in found.items()],
         figures={f"{n} {size} {k}": round(v, 4) for (n, size), f in found.items() for k, v in f.items()},
         notes=[
             f"ratio: median of the pairs' ratios. Titian's own, at most (its figures 13 and 14, table 2): {titian}.",
-            "trace: from one output record to its input lines, of which up to 1,000 are read; cold: tables opened anew.",
+            "trace: from one output record to its input lines, up to 1,000 of them read; cold: tables opened anew.",
             "replay: tracing, reading all traced lines and running the job again on them, both sources of a join.",
             "memory: peak of a Python worker as a multiple of plain, measured in runs of their own.",
             *([f"the record with most witnesses, by Spark jobs: {'; '.join(hot)}."] if hot else []),
