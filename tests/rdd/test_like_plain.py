@@ -160,7 +160,7 @@ def outcome(program: Callable[[Any, str], Any], context: Any, path: Path) -> Any
         return repr(program(context, str(path)))
     except Exception as failed:
         last = re.findall(r"^\S*(?:Error|Exception)\b.*$", str(failed), re.MULTILINE)
-        return type(failed), re.sub(r"\d+", "", last[-1]) if last else None
+        return type(failed), re.sub(r"\d+", "", last[-1]).strip() if last else None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
