@@ -14,11 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark import cloudpickle
+from pyspark.core.rdd import portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, MarshalSerializer
 
 import whence
 from rdd import test_like_plain  # type: ignore[attr-defined]
+from whence.rdd.worker import _hash
 
 cloudpickle.register_pickle_by_value(test_like_plain)
 
@@ -167,3 +171,15 @@ def outcome(program: Callable[[Any, str], Any], context: Any, path: Path) -> Any
 def test_the_same(w: whence.Session, tmp_path: Path, name: str) -> None:
     expected = outcome(PROGRAMS[name], w.context.spark, tmp_path / "plain" / "text")
     assert outcome(PROGRAMS[name], w.context, tmp_path / "lineage" / "text") == expected
+
+
+PARTS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3) | st.binary(max_size=3)
+)
+
+
+@given(
+    st.recursive(PARTS, lambda inner: st.lists(inner, max_size=4).map(tuple) | st.tuples(inner, inner).map(Point._make))
+)
+def test_keys_go_where_plain_sends_them(key: Any) -> None:
+    assert _hash(key) == portable_hash(key)

@@ -406,6 +406,23 @@ def _first_failure(ops: list[Narrow], records: list[Any], split: int, failed: Ex
     return failed
 
 
+def _hash(key: Any) -> int:
+    """PySpark's portable_hash, which looks into the environment for every part of every key, without that look."""
+    if isinstance(key, tuple):
+        mixed = 0x345678
+        for part in key:
+            own = hash(part) if type(part) is str else _hash(part)
+            mixed = ((mixed ^ own) * 1000003) & sys.maxsize
+        return mixed ^ len(key)
+    return 0 if key is None else hash(key)
+
+
+def _same_hash(key: Any) -> bool:
+    """Whether this PySpark hashes as we do."""
+    tried = (key, (), (None, "a", (1, ("b", -1.5))))
+    return all(_hash(k) == portable_hash(k) for k in tried)
+
+
 def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
     function, n = plan.function, plan.partitions
 
@@ -415,7 +432,9 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
     def hashed(records: list[Any]) -> list[int]:
         keys = [k for k, _ in records]
         if any(issubclass(t, tuple) or t is type(None) for t in set(map(type, keys))):
-            return one_by_one(records)
+            if not _same_hash(keys[0]):
+                return one_by_one(records)
+            return [h % n for h in map(_hash, keys)]
         return [h % n for h in map(hash, keys)]
 
     if function is portable_hash or getattr(function, "__qualname__", "") == "portable_hash":
