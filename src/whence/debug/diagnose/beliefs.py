@@ -207,7 +207,7 @@ class Beliefs:
         passed = list(dict.fromkeys(r for r, f in zip(runs, self.failed, strict=False) if not f))
         if self.noise > 1e-3 or not failing:
             return
-        terms = explain(self.shapes, failing, passed, _TERM_COST)
+        terms = explain(self.shapes, failing, passed, _TERM_COST, self.slots)
         if 0 < len(terms) <= self.slots:
             b = int(self.log_posterior().argmin())
             self.on[b] = False
