@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 import whence
 from whence.debug.diagnose import Diagnosis, Run, Space
 from whence.debug.diagnose.causes import Box, box_of
 from whence.debug.diagnose.lattice import explain, terms_for
+from whence.debug.diagnose.progress import Bar
 from whence.debug.diagnose.shapes import shapes_of
 
 SPACE = {
@@ -276,8 +279,19 @@ def test_the_report_tells_the_evidence_in_words_and_as_a_page(tmp_path: Path) ->
     page = d.report().save(tmp_path / "why.html").read_text()
     assert page.count("<tr>") == len(d.history) + 1
     assert "It fails when lr is at least 1.0 and solver is sgd." in page
-    assert "<polyline" in page
+    assert page.count("<polyline") == 2, "hypotheses left, and bits"
+    assert max(left for _, _, left in d.progress) > d.progress[-1][2], "the hypotheses became fewer"
     assert "http" not in page, "one file, nothing fetched"
+
+
+def test_the_terminal_says_how_far_it_is() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=160)
+    with Bar(console) as bar:
+        d = whence.diagnose(overlapping, SPACE, budget=12, seed=1, progress=bar.show)
+    failed = sum(not ok for _, ok in d.history)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"12 runs ({failed} failed), 0 left in the budget, {d.progress[-1][2]} hypotheses" in shown
+    assert whence.diagnose(overlapping, SPACE, budget=3, seed=1, progress=True).executions == 3
 
 
 def test_fifty_parameters() -> None:

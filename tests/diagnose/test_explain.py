@@ -58,9 +58,6 @@ def test_planted_conditions_come_back(w: whence.Session, log: DataFrame, conditi
     assert all(c.error_rate == 1.0 for c in answer.causes)
 
 
-@pytest.mark.xfail(
-    reason="under noise a needless third condition is kept (cached = true); see docs/diagnose.md, limits"
-)
 def test_noise_gives_an_error_rate(w: whence.Session, log: DataFrame) -> None:
     noisy = log.withColumn(
         "bad", F.expr("if(agent = 'badAgent' and hour >= 20, pmod(hash(id, 9), 10) < 7, pmod(hash(id, 9), 1000) < 3)")

@@ -250,6 +250,12 @@ class Beliefs:
                 found[box] = found.get(box, 0.0) + float(weight[b])
         return found
 
+    def different(self) -> int:
+        """How many different hypotheses of the population are still worth hearing."""
+        score = self.log_posterior()
+        heard = np.flatnonzero(score > score.max() - 12)
+        return len({frozenset(self.shape[b, k].tobytes() for k in np.flatnonzero(self.on[b])) for b in heard})
+
     def best(self) -> int:
         return int(self.log_posterior().argmax())
 

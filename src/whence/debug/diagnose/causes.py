@@ -12,7 +12,7 @@ import numpy as np
 from whence.debug.diagnose.errors import OutsideSpace
 from whence.debug.diagnose.space import Mask, Parameter, Space, _key
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -37,7 +37,7 @@ def compare(left: Any, op: str, right: Any) -> bool:
         return _key(left) == _key(right)
     if op == "!=":
         return _key(left) != _key(right)
-    return bool(_COMPARE[op](left, right))
+    return bool(COMPARE[op](left, right))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Diagnosis:
         self._searches: dict[str, Search] = {}
         self._grouping = (0, FAILED)
         self._pending: dict[Codes, Plan] = {}
-        self._progress: list[tuple[int, float]] = []
+        self._progress: list[tuple[int, float, int]] = []
         self._causes: tuple[int, tuple[Cause, ...]] | None = None
         self._over = False
         self.cancelled = 0
@@ -112,8 +112,8 @@ class Diagnosis:
         return self.executions == 0
 
     @property
-    def progress(self) -> tuple[tuple[int, float], ...]:
-        """(number of runs, expected bits of the next one): how the search went."""
+    def progress(self) -> tuple[tuple[int, float, int], ...]:
+        """(number of runs, expected bits of the next one, different hypotheses left): how the search went."""
         return tuple(self._progress)
 
     def _take(self, codes: Codes, run: Run) -> None:
@@ -208,7 +208,8 @@ class Diagnosis:
         if plan is None or self._is_done(plan):
             self._over = not self._pending
             return None
-        self._progress.append((len(self._runs), plan.bits))
+        left = sum(s.beliefs.different() for s in self._searches.values())
+        self._progress.append((len(self._runs), plan.bits, left))
         self._pending[plan.codes] = plan
         return plan
 

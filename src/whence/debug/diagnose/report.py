@@ -25,7 +25,7 @@ class Report:
     executions: int
     cancelled: int
     observation_only: bool
-    progress: tuple[tuple[int, float], ...]
+    progress: tuple[tuple[int, float, int], ...]
     kinds: tuple[str, ...]
     tree: Node
     flaky: bool
