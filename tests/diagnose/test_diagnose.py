@@ -126,6 +126,24 @@ def test_kinds_of_failure_are_told_apart_by_their_errors() -> None:
     }
 
 
+def test_a_failure_without_an_error_among_kinds_that_have_one() -> None:
+    """A history often says only that a run failed: such a run is no cause of its own when a known one holds it."""
+
+    def pipeline(c: dict[str, float]) -> None:
+        if c["depth"] > 6:
+            raise MemoryError("no room")
+        assert not (c["lr"] > 0.5 and c["solver"] == "sgd"), "diverged"
+
+    space = {"lr": [0.1, 0.4, 0.7, 1.0], "solver": ["sgd", "adam", "lbfgs"], "depth": [2, 4, 6, 8, 10]}
+    history = [({"lr": 1.0, "solver": "sgd", "depth": 2}, False), ({"lr": 0.1, "solver": "adam", "depth": 2}, True)]
+    d = whence.diagnose(pipeline, space, history, budget=50, seed=1)
+    assert {(str(c), c.kind, c.status) for c in d.causes} == {
+        ("depth >= 8", "MemoryError: no room", "confirmed"),
+        ("lr >= 0.7 and solver == 'sgd'", "AssertionError: diverged", "confirmed"),
+    }
+    assert all(c.evidence.values_tried == 1.0 for c in d.causes)
+
+
 def test_too_many_errors_become_fewer_kinds() -> None:
     words = iter("abcdefghijklmnopqrstuvwxyz" * 40)
 

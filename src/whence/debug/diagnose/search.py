@@ -15,6 +15,7 @@ from whence.debug.diagnose.unseen import Unseen
 
 _REPORT = 0.4  # report a cause that this share of the hypotheses holds
 _CONFIRM = 0.99
+_DOUBTS = 3  # times to think again before saying that nothing is left to ask
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ class Search:
         """Bring the hypotheses up to date with the runs told since the last time."""
         if not self._untouched:
             return
-        self._untouched = 0
+        new, self._untouched = self._untouched, 0
         beliefs = self.beliefs
         if not beliefs.failed[: beliefs.runs].any():
             return
+        if new > 1:
+            self._settle()
         last = beliefs.runs - 1
         surprised = ((beliefs.cover[:, last] > 0) != beliefs.failed[last]).mean()
         if surprised > 0.05:
@@ -75,7 +78,20 @@ class Search:
 
     def plan(self, pending: Iterable[Codes] = (), *, explore: bool = True) -> Plan | None:
         self.think()
-        return self.planner.choose(pending, explore=explore)
+        waiting = list(pending)
+        plan = self.planner.choose(waiting, explore=explore)
+        for _ in range(_DOUBTS):
+            if plan is not None or not self.beliefs.failed[: self.beliefs.runs].any():
+                break
+            # A single hypothesis may only seem to be the last one left: the others are still on their way.
+            self._settle()
+            plan = self.planner.choose(waiting, explore=explore)
+        return plan
+
+    def _settle(self) -> None:
+        for _ in range(3):
+            self.beliefs.sweep()
+            self.beliefs.refresh()
 
     def found(self, rounds: int = 12, *, everything: bool = False, exact: bool = True) -> list[Found]:
         """The causes of the best hypothesis that enough others share (or all of them), after some more thought; with
