@@ -172,16 +172,16 @@ def unit(name: str) -> Any:
 
 
 def units(pipelines: int, few: int, first_seed: int) -> dict[str, list[str]]:
-    """Names by part. Round by round over the kinds, so that a break leaves all of them equally far."""
-    quality: list[str] = []
-    for n in range(max(pipelines, few)):
-        seed = first_seed + n
-        if n < pipelines:
-            quality += [f"{section}/{kind}/{seed}" for kind in KINDS for section in ("main", "first")]
-        if n < few:
-            quality += [f"{section}/{kind}/{seed}" for kind in KINDS for section in ("thirty", "flaky")]
-            quality += [f"{section}/dnf/{seed}" for section in ("constraints", "one", "none")]
-            quality += [f"polygamy/all/{seed}"]
+    """Names by part, in an order that gives a break in the middle something of everything."""
+    half = pipelines // 2
+
+    def some(sections: Sequence[str], kinds: Sequence[str], numbers: Iterable[int]) -> list[str]:
+        return [f"{section}/{kind}/{first_seed + n}" for n in numbers for kind in kinds for section in sections]
+
+    quality = some(["main"], KINDS, range(half))
+    quality += some(["thirty", "flaky"], KINDS, range(few))
+    quality += some(["constraints", "one", "none"], ["dnf"], range(few)) + some(["polygamy"], ["all"], range(few))
+    quality += some(["first"], KINDS, range(half)) + some(["main", "first"], KINDS, range(half, pipelines))
     timing = [f"thinking/dnf/{first_seed + n}" for n in range(3)]
     timing += [f"workers/{count}/{turn}" for turn in range(2) for count in WORKERS]
     return {"quality": quality, "timing": timing}
@@ -248,7 +248,7 @@ def main() -> None:
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a handful of pipelines")
     parser.add_argument("--pipelines", type=int, default=50, help="synthetic pipelines of each kind")
-    parser.add_argument("--few", type=int, default=20, help="pipelines of each kind for the further cases")
+    parser.add_argument("--few", type=int, default=10, help="pipelines of each kind for the further cases")
     parser.add_argument("--parts", choices=("all", "quality", "timing"), default="all")
     parser.add_argument("--only", default="", help="only units whose name contains this, such as flaky/dnf")
     parser.add_argument("--jobs", type=int, default=1, help="processes; timing always has one")

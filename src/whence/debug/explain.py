@@ -122,14 +122,17 @@ def explain(
     from pyspark.sql import functions as F
 
     expressions = _expressions(bad, good, columns)
-    bad_rows, good_rows = bad.count(), good.count()
+    picked = [F.expr(e).alias(name) for name, e in expressions.items()]
+    few = bad.select(picked).limit(_SAMPLE + 1).toArrow()  # bad rows are mostly few: then this is all of them
+    bad_rows = few.num_rows if few.num_rows <= _SAMPLE else bad.count()
+    good_rows = good.count()
     if not bad_rows or not good_rows:
         word, other = ("bad", "good") if not bad_rows else ("good", "bad")
         raise DiagnoseError(
             f"There are no {word} rows, so nothing sets them apart from the {other} ones. Check the two DataFrames."
         )
-    picked = [F.expr(e).alias(name) for name, e in expressions.items()]
-    sample = Sample.of(bad.select(picked), bad_rows, good.select(picked), good_rows, seed, expressions)
+    some = few if bad_rows <= _SAMPLE else _sample(bad.select(picked), bad_rows, seed)
+    sample = Sample.of(some, _sample(good.select(picked), good_rows, seed), good_rows, expressions)
     for turn in range(_TURNS):
         found = _search(sample, conditions, causes, enough)
         answer = _count(_sharpen(*found, bad, good), bad, good, bad_rows, good_rows, tuple(expressions))
@@ -182,11 +185,8 @@ class Sample:
     expressions: dict[str, str]
 
     @classmethod
-    def of(
-        cls, bad: DataFrame, bad_rows: int, good: DataFrame, good_rows: int, seed: int, expressions: dict[str, str]
-    ) -> Sample:
-        some = _sample(good, good_rows, seed)
-        return cls(_sample(bad, bad_rows, seed), some, np.ones(some.num_rows), good_rows, expressions)
+    def of(cls, bad: pa.Table, good: pa.Table, good_rows: int, expressions: dict[str, str]) -> Sample:
+        return cls(bad, good, np.ones(good.num_rows), good_rows, expressions)
 
     def shows(self, answer: Explanation) -> bool:
         """Did the sample have enough of the good rows that the conditions let in to tell them from the bad ones?"""

@@ -140,7 +140,7 @@ class Diagnosis:
     def _inform(self, search: Search, kind: str, codes: Codes, run: Run) -> None:
         """Only a success refutes a cause (definition 4): a failure of another kind may have come before this one's."""
         if run.succeeded or self._kind(run) == kind:
-            search.tell(codes, not run.succeeded)
+            search.tell(codes, not run.succeeded, run.source == "run")
         else:
             search.skip(codes)
 
@@ -196,7 +196,7 @@ class Diagnosis:
         if not self._searches:
             self._searches[FAILED] = self._search()
             for codes, run in zip(self._codes, self._runs, strict=True):
-                self._searches[FAILED].tell(codes, not run.succeeded)
+                self._searches[FAILED].tell(codes, not run.succeeded, run.source == "run")
         if len(self._searches) > 1:
             # Where only failures without an error are known, any kind may stand.
             known = {k: s.beliefs.boxes(s.beliefs.best()) for k, s in self._searches.items() if k != FAILED}
@@ -226,7 +226,7 @@ class Diagnosis:
         return list(kinds.values())
 
     def _explores(self) -> bool:
-        return self.goal == "all" or not any(not r.succeeded for r in self._runs)
+        return True
 
     def _is_done(self, plan: Plan) -> bool:
         if self.goal == "one":
