@@ -61,7 +61,7 @@ def slices_of_our_runs(case: Case, begin: Sequence[Coded], budget: int, made: Se
     data = Rows(
         codes, bad, sizes, tuple(p.ordinal for p in case.space.parameters), tuple(np.arange(s) > 0 for s in sizes)
     )
-    found = rules(data, 3, 6, 1.0)
+    found = rules(data, 3, 6, 1.0, certain=False)
     return [
         tuple(
             (column, frozenset(v - 1 for v in inside if v > 0))

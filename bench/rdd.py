@@ -1,12 +1,15 @@
-"""RDD lineage against plain PySpark: `python -m bench.rdd` (sizes 70 and 500 MB; `--sizes 70` for less).
+"""RDD lineage against plain PySpark: `python -m bench.rdd` (70 and 500 MB; `--sizes 70 --pairs 7` for less).
 
 Word count and grep on Zipf text (8,000 terms) and PigMix L2, L3, L6, L7 and L11 re-expressed on generated data. Each
 job is run plainly and under capture in one process, in turn. Then, on what the last captured run left: the size of the
 lineage, tracing one record back (cold: tables opened anew; warm), reading the traced lines, replaying them.
+
+`--memory` measures the workers' peak memory instead, which needs no quiet machine, and keeps it for the next table.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -23,11 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from bench.harness import DATA, Bars, Result, arguments, finish, interleaved, progress, spark_session, write_docs
+from bench.harness import DATA, OUT, Result, arguments, finish, interleaved, progress, spark_session, timed, write_docs
+from bench.rdd_plots import CAPTURE, draw
 
-# Titian-D in the paper (figures 13 and 14, table 2): times plain Spark at the sizes nearest to ours
-TITIAN = {"word count": 1.18, "grep": 1.27, "L2": 1.26, "L3": 1.26, "L6": 1.2, "L7": 1.26, "L11": 1.26}
 LIMIT = 1.05
+MEMORY = OUT / "rdd-memory.json"
 
 
 def zipf_text(megabytes: int) -> Path:
@@ -178,22 +181,29 @@ def _workers(jvm: int) -> dict[int, int]:
     return {pid: held[pid] for pid, parent in parents.items() if parents.get(parent) == jvm}
 
 
-def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str], None]) -> dict[str, float]:
+def captured_anew(job: Job, sc: Any, kept: dict[str, Any], home: str, strategy: str = "stored") -> Callable[[], None]:
+    """Runs the job under capture in a context of its own, which takes the place of the one before."""
     from whence.rdd import LineageContext
 
-    sc = spark.sparkContext
-    home = tempfile.mkdtemp(prefix="rdd-bench-")
-    kept: dict[str, Any] = {}
-
-    def plain() -> None:
-        job.act(job.make(sc))
-
-    def captured() -> None:
+    def run() -> None:
         if "lc" in kept:
             shutil.rmtree(kept["lc"]._directory, ignore_errors=True)
         kept["lc"] = LineageContext(sc, home)
+        kept["lc"].strategy = strategy
         kept["rdd"] = job.make(kept["lc"])
         job.act(kept["rdd"])
+
+    return run
+
+
+def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str], None]) -> dict[str, float]:
+    sc = spark.sparkContext
+    home = tempfile.mkdtemp(prefix="rdd-bench-")
+    kept: dict[str, Any] = {}
+    captured = captured_anew(job, sc, kept, home)
+
+    def plain() -> None:
+        job.act(job.make(sc))
 
     took = interleaved({"plain": plain, "captured": captured}, rounds, warmup, lambda w: tick(f"{job.name}, {w}"))
     lc, rdd = kept["lc"], kept["rdd"]
@@ -205,12 +215,25 @@ def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str]
         "ratio": took["captured"].over(took["plain"]),
         "lineage": size / job.input_bytes,
         "associations": associations(lc),
+        "pairs": rounds,
     }
+    tick(f"{job.name}, tracing")
     found.update(tracing(lc, rdd, job))
-    tick(f"{job.name}, memory")
-    found["memory"] = peak_memory(sc, captured) / peak_memory(sc, plain)
+    if job.name in ("word count", "grep") and warmup:  # the paper's Titian-P, once: it is not what we recommend
+        tick(f"{job.name}, propagated")
+        found["propagated"] = timed(captured_anew(job, sc, kept, home, "propagated")) / took["plain"].median
     shutil.rmtree(home, ignore_errors=True)
     return found
+
+
+def memory(job: Job, spark: Any) -> float:
+    """A Python worker's peak under capture, as a multiple of what it is without."""
+    home = tempfile.mkdtemp(prefix="rdd-bench-")
+    captured = captured_anew(job, spark.sparkContext, {}, home)
+    ours = peak_memory(spark.sparkContext, captured)
+    plain = peak_memory(spark.sparkContext, lambda: job.act(job.make(spark.sparkContext)))
+    shutil.rmtree(home, ignore_errors=True)
+    return ours / plain
 
 
 def associations(lc: Any) -> int:
@@ -223,130 +246,169 @@ def associations(lc: Any) -> int:
 
 
 def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
-    """Back from one record, chosen in the middle of a partition, by its position: look-ups and lines read."""
+    """Back from one record, in the middle of the largest partition: to its input lines, and the job again on them."""
     from whence.rdd.capture import captured
     from whence.rdd.records import records_at
     from whence.rdd.walk import Place, Tables
 
     key = max(captured(rdd), key=lambda k: lc._open[k].n_out)
-    table = lc._open[key]
-    at = np.array([table.n_out // 2])
+    at = np.array([lc._open[key].n_out // 2])
 
     def trace() -> Any:
-        return lc._open.back_all({Place(*key, lc._open[key].last): at}, lambda _: None)
-
-    lc._open = Tables(lc._directory)
-    start = time.perf_counter()
-    state = trace()
-    for place, positions in state.items():
-        records_at(lc, place, positions[:1000])
-    cold = time.perf_counter() - start
-    warm = []
-    for _ in range(5):
-        start = time.perf_counter()
-        state = trace()
+        state = lc._open.back_all({Place(*key, lc._open[key].last): at}, lambda _: None)
         for place, positions in state.items():
             records_at(lc, place, positions[:1000])
-        warm.append(time.perf_counter() - start)
+        return state
+
+    def anew() -> None:
+        elsewhere, large = lc._open.elsewhere, lc._open.large
+        lc._open = Tables(lc._directory)
+        lc._open.elsewhere, lc._open.large = elsewhere, large
+
+    def naive() -> None:
+        """What a join of whole tables would read."""
+        for (stage, part), attempts in lc._tables.items():
+            table = lc._open[stage, part, next(reversed(attempts))]
+            for space in range(table.last, 0, -1):
+                table.back_listed(space, np.arange(table.size_of(space)))
+
+    anew()
+    cold = timed(trace)
+    warm = median(timed(trace) for _ in range(5))
+    state = trace()
     witnesses = sum(map(len, state.values()))
+    place = next(iter(state))
+    retrieve = median(timed(lambda: records_at(lc, place, state[place][:1])) for _ in range(5))
+    found = {"cold": cold, "warm": warm, "witnesses": witnesses, "retrieve": retrieve}
+    if job.name == "word count":
+        lc.large = 0
+        found["job"] = timed(trace)
+        lc.large = 200_000
+        anew()
+        found["naive"] = timed(naive)
+        anew()
+        found["hot"], found["hot witnesses"] = hottest(lc, rdd)
+    lines: dict[str, list[Any]] = {}
+
+    def again() -> None:
+        for p, positions in trace().items():
+            lines.setdefault(lc._splits[p.stage][p.part].local, []).extend(records_at(lc, p, positions))
+        job.act(job.make(_Again(lc.spark, lines)))
+
+    found["replay"] = timed(again)
+    return found
+
+
+def hottest(lc: Any, rdd: Any) -> tuple[float, int]:
+    """The record with the most witnesses: too many for the driver, so Spark jobs find and read the lines."""
+    (word, _), *_ = rdd.top(1, key=lambda kv: kv[1])
     start = time.perf_counter()
-    lines = [r for place, positions in state.items() for r in records_at(lc, place, positions)]
-    fetched = time.perf_counter() - start
-    replay = time.perf_counter()
-    sources = [lc._sources[p.stage] for p in state]
-    if len({s.node.id for s in sources}) == 1:
-        small = _Again(lc.spark, lines)
-        job.act(job.make(small))
-    replayed = time.perf_counter() - replay
-    return {
-        "cold": cold,
-        "warm": median(warm),
-        "witnesses": witnesses,
-        "fetch": fetched,
-        "replay": fetched + replayed,
-    }
+    n = rdd.filter(lambda kv: kv[0] == word).getLineage().goBackAll().map(len).count()
+    return time.perf_counter() - start, n
 
 
 class _Again:
     """A context whose text files are the traced lines: the job again, on them alone."""
 
-    def __init__(self, sc: Any, lines: list[str]) -> None:
+    def __init__(self, sc: Any, lines: dict[str, list[Any]]) -> None:
         self._sc, self._lines = sc, lines
 
     def textFile(self, path: str) -> Any:
-        return self._sc.parallelize(self._lines, 1)
+        return self._sc.parallelize(self._lines.get(path, []), 1)
+
+
+COLUMNS = {
+    "plain, s": lambda f: f"{f['plain']:.2f}",
+    "captured, s": lambda f: f"{f['captured']:.2f}",
+    "ratio": lambda f: f"{f['ratio']:.2f}",
+    "pairs": lambda f: f"{f['pairs']:.0f}",
+    "lineage / input": lambda f: f"{100 * f['lineage']:.1f}%",
+    "associations, M": lambda f: f"{f['associations'] / 1e6:.1f}",
+    "witnesses": lambda f: f"{f['witnesses']:.0f}",
+    "trace cold, s": lambda f: f"{f['cold']:.3f}",
+    "warm, s": lambda f: f"{f['warm']:.3f}",
+    "replay, s": lambda f: f"{f['replay']:.2f}",
+    "memory": lambda f: f"{f['memory']:.2f}" if "memory" in f else "-",
+}
+
+
+def chosen_jobs(megabytes: int, names: list[str] | None) -> list[Job]:
+    return [j for j in jobs(megabytes) if names is None or j.name in names]
+
+
+def remember_memory(sizes: list[int], names: list[str] | None, spark: Any) -> None:
+    known = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
+    for megabytes in sizes:
+        chosen = chosen_jobs(megabytes, names)
+        with progress(f"rdd memory {megabytes} MB", len(chosen)) as tick:
+            for job in chosen:
+                tick(job.name)
+                known[f"{job.name} {megabytes}"] = round(memory(job, spark), 3)
+                MEMORY.parent.mkdir(parents=True, exist_ok=True)
+                MEMORY.write_text(json.dumps(known, indent=1) + "\n")
+    print("rdd memory:", ", ".join(f"{k} MB {v:.2f}x" for k, v in known.items()))
 
 
 def main() -> None:
     parser = arguments(__doc__.splitlines()[0], rounds=7)
     parser.add_argument("--sizes", type=int, nargs="+", default=[70, 500], help="megabytes")
+    parser.add_argument("--pairs", type=int, nargs="+", default=None, help="counted rounds, for each of the sizes")
     parser.add_argument("--jobs", nargs="+", default=None, help="some of the jobs, by name")
+    parser.add_argument("--memory", action="store_true", help="measure the workers' memory, nothing else")
     given = parser.parse_args()
     spark = spark_session("bench-rdd", memory="3g")
-    rows, figures, ratios, labels = [], {}, [], []
-    for megabytes in given.sizes:
-        chosen = [j for j in jobs(megabytes) if given.jobs is None or j.name in given.jobs]
-        with progress(f"rdd {megabytes} MB", len(chosen) * (2 * (given.rounds + given.warmup) + 1)) as tick:
+    if given.memory:
+        remember_memory(given.sizes, given.jobs, spark)
+        spark.stop()
+        return
+    pairs = given.pairs or [given.rounds] * len(given.sizes)
+    peaks = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
+    found: dict[tuple[str, int], dict[str, float]] = {}
+    for number, (megabytes, rounds) in enumerate(zip(given.sizes, pairs, strict=True)):
+        chosen = chosen_jobs(megabytes, given.jobs)
+        warmup = 0 if number else given.warmup  # the first size has warmed the JVM; files are read once below
+        for path in {zipf_text(megabytes), *page_views(megabytes)}:
+            path.read_bytes()
+        with progress(f"rdd {megabytes} MB", len(chosen) * (2 * (rounds + warmup) + 1) + 2) as tick:
             for job in chosen:
-                found = measure(job, spark, given.rounds, given.warmup, tick)
-                labels.append(f"{job.name} {megabytes}")
-                ratios.append(found["ratio"])
-                figures.update({f"{job.name} {megabytes} {k}": round(v, 4) for k, v in found.items()})
-                rows.append(
-                    [
-                        f"{job.name}, {megabytes} MB",
-                        f"{found['plain']:.2f}",
-                        f"{found['captured']:.2f}",
-                        f"{found['ratio']:.2f}",
-                        f"{TITIAN[job.name]:.2f}",
-                        f"{100 * found['lineage']:.1f}%",
-                        f"{found['associations'] / 1e6:.1f}",
-                        f"{found['witnesses']:.0f}",
-                        f"{found['cold']:.3f}",
-                        f"{found['warm']:.3f}",
-                        f"{found['replay']:.2f}",
-                        f"{found['memory']:.2f}",
-                    ]
-                )
+                found[job.name, megabytes] = measure(job, spark, rounds, warmup, tick)
+                if f"{job.name} {megabytes}" in peaks:
+                    found[job.name, megabytes]["memory"] = peaks[f"{job.name} {megabytes}"]
     spark.stop()
-    worst = max(ratios)
-    result = Result(
-        name="rdd",
-        title="RDD lineage: capture, size, tracing",
-        line=f"rdd: capture {median(ratios):.2f}x plain, worst {worst:.2f}x, limit {LIMIT}x; {len(ratios)} jobs",
-        columns=[
-            "job",
-            "plain, s",
-            "captured, s",
-            "ratio",
-            "Titian's",
-            "lineage / input",
-            "associations, M",
-            "witnesses",
-            "trace cold, s",
-            "warm, s",
-            "replay, s",
-            "memory",
-        ],
-        rows=rows,
-        figures=figures,
-        notes=[
-            "ratio: median of the rounds' ratios; Titian's: its paper's figures 13 and 14, on Spark 1.2 in Scala.",
-            "trace: from one output record to its input lines, of which up to 1,000 are read (figures 15 to 18).",
-            "replay: reading all traced lines and running the job again on them. memory: peak of a Python worker.",
-        ],
-    )
-    target = finish(
-        result,
-        Bars(
-            labels,
-            {"whence": ratios, "Titian": [TITIAN[x.rsplit(" ", 1)[0]] for x in labels]},
-            "times plain",
-            limit=LIMIT,
-        ),
-    )
+    target = finish(result_of(found))
+    draw(found, LIMIT, target.with_suffix(".png"))
     if given.docs:
         write_docs(target)
+
+
+def result_of(found: dict[tuple[str, int], dict[str, float]]) -> Result:
+    largest = max(size for _, size in found)
+    ratios = [f["ratio"] for (_, size), f in found.items() if size == largest]
+    cold, warm = (max(f[kind] for f in found.values()) for kind in ("cold", "warm"))
+    hot = [
+        f"{f['hot witnesses']:,.0f} lines in {f['hot']:.1f} s at {s} MB" for (_, s), f in found.items() if "hot" in f
+    ]
+    titian = ", ".join(f"{name} {known['Titian-D']}" for name, known in CAPTURE.items() if (name, largest) in found)
+    propagated = [f"{n} {f['propagated']:.2f}x at {s} MB" for (n, s), f in found.items() if "propagated" in f]
+    return Result(
+        name="rdd",
+        title="RDD lineage: capture, size, tracing",
+        line=(
+            f"rdd: at {largest} MB capture {median(ratios):.2f}x plain, worst {max(ratios):.2f}x, limit {LIMIT}x; "
+            f"trace at most {warm:.3f} s warm, {cold:.3f} s cold; {len(found)} jobs"
+        ),
+        columns=["job", *COLUMNS],
+        rows=[[f"{n}, {size} MB", *(show(f) for show in COLUMNS.values())] for (n, size), f in found.items()],
+        figures={f"{n} {size} {k}": round(v, 4) for (n, size), f in found.items() for k, v in f.items()},
+        notes=[
+            f"ratio: median of the pairs' ratios. Titian's own, at most (its figures 13 and 14, table 2): {titian}.",
+            "trace: from one output record to its input lines, up to 1,000 of them read; cold: tables opened anew.",
+            "replay: tracing, reading all traced lines and running the job again on them, both sources of a join.",
+            "memory: peak of a Python worker as a multiple of plain, measured in runs of their own.",
+            *([f"the record with most witnesses, by Spark jobs: {'; '.join(hot)}."] if hot else []),
+            *([f"strategy propagated, one run: {'; '.join(propagated)}."] if propagated else []),
+        ],
+    )
 
 
 if __name__ == "__main__":

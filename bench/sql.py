@@ -4,7 +4,7 @@
 - backward: from the question about one row of the result until the identities of all its witnesses in all sources are
   computed. The row is the first of the result.
 - forward: from one row of the largest source, one that does touch the result, until the touched rows are there.
-- show: then, the first 10 witness rows of each source with all their columns.
+- show: from the question until the trace is printed: steps with their row counts, witnesses, first rows of each source.
 """
 
 from __future__ import annotations
@@ -94,9 +94,8 @@ class Runner:
 
     def show(self) -> None:
         assert self.session is not None
-        trace = self.session.backward(self.one_row())
-        compute(trace)
-        self.shown = harness.timed(lambda: [rows.limit(10).collect() for rows in trace.sources.values()])
+        session = self.session
+        self.shown = harness.timed(lambda: str(session.backward(self.one_row())))
 
     def ways(self) -> dict[str, Way]:
         with_whence = {"before": self.attach, "after": self.close}
@@ -167,7 +166,7 @@ def main() -> None:
             f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; "
             "ratios are medians of the rounds' ratios to the query without whence.",
             "backward and forward answer for one row, with nothing recorded beforehand; "
-            "show is the time until the first 10 witness rows of every source are there.",
+            "show is the time from the question until the trace is printed, with the first rows of every source.",
         ),
         raw=raw,
     )

@@ -157,8 +157,8 @@ def main() -> None:
             "bytes per association": median(sizes.values()),
         },
         notes=(
-            f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; ratios are "
-            "medians of the rounds' ratios to the query without whence.",
+            f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; ratios "
+            "are medians of the rounds' ratios to the query without whence.",
             "an association is one source row in one group; MB and bytes are what the store takes for them.",
         ),
         raw=raw,

@@ -11,6 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import whence
+from beside import Beside
+
+_BESIDE = pytest.StashKey[Beside]()
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +35,28 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.hookimpl
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.option.collectonly:
+        return
+    programs = session.config.stash[_BESIDE] = Beside()
+    factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
+    for module in dict.fromkeys(getattr(item, "module", None) for item in session.items):
+        for name, prepare in getattr(module, "BESIDE", {}).items():
+            programs.add(name, prepare, factory.mktemp(name))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _BESIDE in session.config.stash:
+        session.config.stash[_BESIDE].end()
+
+
+@pytest.fixture(scope="session")
+def beside(request: pytest.FixtureRequest) -> Beside:
+    """Waits for a program that was started beside the tests (beside.py)."""
+    return request.config.stash[_BESIDE]
 
 
 @pytest.fixture

@@ -87,3 +87,22 @@ def create_topics(servers: str, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(n, 1, 1) for n in names]).values():
         future.result(60)
+
+
+def messages(servers: str, topic: str, count: int) -> list[str]:
+    """The first `count` messages of a topic; fewer when no more come for half a minute."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": str(uuid.uuid4()), "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: list[str] = []
+    try:
+        while len(found) < count:
+            message = consumer.poll(30)
+            if message is None:
+                break
+            assert message.error() is None, message.error()
+            found.append(message.value().decode())
+    finally:
+        consumer.close()
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 import whence
 from whence.debug.diagnose import Diagnosis, Run, Space
 from whence.debug.diagnose.causes import Box, box_of
 from whence.debug.diagnose.lattice import explain, terms_for
+from whence.debug.diagnose.progress import Bar
 from whence.debug.diagnose.shapes import shapes_of
 
 SPACE = {
@@ -121,6 +124,24 @@ def test_kinds_of_failure_are_told_apart_by_their_errors() -> None:
         ("IndexError: diff before the start", box_of([("diff", "<", 0)], d.space)),
         ("IndexError: diff past the end", box_of([("diff", ">", 100)], d.space)),
     }
+
+
+def test_a_failure_without_an_error_among_kinds_that_have_one() -> None:
+    """A history often says only that a run failed: such a run is no cause of its own when a known one holds it."""
+
+    def pipeline(c: dict[str, float]) -> None:
+        if c["depth"] > 6:
+            raise MemoryError("no room")
+        assert not (c["lr"] > 0.5 and c["solver"] == "sgd"), "diverged"
+
+    space = {"lr": [0.1, 0.4, 0.7, 1.0], "solver": ["sgd", "adam", "lbfgs"], "depth": [2, 4, 6, 8, 10]}
+    history = [({"lr": 1.0, "solver": "sgd", "depth": 2}, False), ({"lr": 0.1, "solver": "adam", "depth": 2}, True)]
+    d = whence.diagnose(pipeline, space, history, budget=50, seed=1)
+    assert {(str(c), c.kind, c.status) for c in d.causes} == {
+        ("depth >= 8", "MemoryError: no room", "confirmed"),
+        ("lr >= 0.7 and solver == 'sgd'", "AssertionError: diverged", "confirmed"),
+    }
+    assert all(c.evidence.values_tried == 1.0 for c in d.causes)
 
 
 def test_too_many_errors_become_fewer_kinds() -> None:
@@ -276,8 +297,19 @@ def test_the_report_tells_the_evidence_in_words_and_as_a_page(tmp_path: Path) ->
     page = d.report().save(tmp_path / "why.html").read_text()
     assert page.count("<tr>") == len(d.history) + 1
     assert "It fails when lr is at least 1.0 and solver is sgd." in page
-    assert "<polyline" in page
+    assert page.count("<polyline") == 2, "hypotheses left, and bits"
+    assert max(left for _, _, left in d.progress) > d.progress[-1][2], "the hypotheses became fewer"
     assert "http" not in page, "one file, nothing fetched"
+
+
+def test_the_terminal_says_how_far_it_is() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=160)
+    with Bar(console) as bar:
+        d = whence.diagnose(overlapping, SPACE, budget=12, seed=1, progress=bar.show)
+    failed = sum(not ok for _, ok in d.history)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert f"12 runs ({failed} failed), 0 left in the budget, {d.progress[-1][2]} hypotheses" in shown
+    assert whence.diagnose(overlapping, SPACE, budget=3, seed=1, progress=True).executions == 3
 
 
 def test_fifty_parameters() -> None:

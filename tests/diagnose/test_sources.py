@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -191,6 +192,28 @@ def test_the_command_line_runs_a_script(tmp_path: Path) -> None:
     assert "AssertionError: diverged" in done.output
     assert (tmp_path / "why.html").exists()
     assert len(from_file(tmp_path / "all.csv")) <= 12
+
+
+def test_an_interrupted_command_says_how_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text("lr: [0.1, 0.4, 0.7, 1.0]\nsolver: [sgd, adam, lbfgs]\n")
+    (tmp_path / "stop.py").write_text("import os, signal\nos.kill(os.getppid(), signal.SIGINT)\n")
+    command = [
+        sys.executable, "-m", "whence.serve.cli", "diagnose", "--space", str(tmp_path / "space.yaml"), "--seed", "0",
+        "--script", f"{sys.executable} {tmp_path / 'stop.py'} {{params}}", "--store", str(tmp_path / "kept"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "src"})
+    assert done.returncode == 130
+    assert f"the same command goes on from {tmp_path / 'kept'}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_history_with_very_many_values_is_put_on_a_grid(tmp_path: Path) -> None:
+    rows = "".join(f"{i / 1000},{'failed' if i >= 700 else 'ok'}\n" for i in range(0, 1000, 7))
+    (tmp_path / "runs.csv").write_text("lr,status\n" + rows)
+    done = CliRunner().invoke(app, ["diagnose", "--history", str(tmp_path / "runs.csv")])
+    assert done.exit_code == 0, done.output
+    assert "It fails when lr is at least 0.7" in done.output
 
 
 def test_the_command_line_explains_a_history_alone(tmp_path: Path) -> None:

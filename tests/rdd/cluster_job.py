@@ -1,8 +1,8 @@
-"""A program of its own: a job on local-cluster[2,1,1024] that something happens to, traced afterwards.
+"""A program of its own: jobs on local-cluster[2,1,1024] that something happens to, each traced afterwards.
 
-    python cluster_job.py killed|speculated|full <home>
+    python cluster_job.py <home> speculated killed full
 
-Prints one JSON line: what the job gave, what the trace gave, which tables there are.
+Prints one JSON line: for each, what the job gave, what the trace gave, which tables there are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from whence.rdd import LineageContext
 PARTS, LINES = 4, 400
 
 
-def started(home: Path, what: str) -> SparkContext:
+def started(home: Path) -> SparkContext:
     conf = (
         SparkConf()
         .set("spark.ui.enabled", "false")
@@ -33,10 +33,9 @@ def started(home: Path, what: str) -> SparkContext:
         .set("spark.local.dir", str(home / "local"))
         .set("spark.ui.showConsoleProgress", "false")
     )
-    if what == "speculated":
-        conf.set("spark.speculation", "true").set("spark.speculation.interval", "100ms")
-        conf.set("spark.speculation.multiplier", "1.1").set("spark.speculation.quantile", "0.5")
-        conf.set("spark.speculation.minTaskRuntime", "100ms")
+    conf.set("spark.speculation", "true").set("spark.speculation.interval", "100ms")
+    conf.set("spark.speculation.multiplier", "1.1").set("spark.speculation.quantile", "0.5")
+    conf.set("spark.speculation.minTaskRuntime", "100ms")
     sc = SparkContext("local-cluster[2,1,1024]", "faults", conf=conf)
     sc.setLogLevel("OFF")
     return sc
@@ -51,8 +50,8 @@ def once(path: str) -> bool:
     return True
 
 
-def main(what: str, home: Path) -> dict[str, Any]:
-    sc = started(home, what)
+def happens(sc: SparkContext, what: str, home: Path) -> dict[str, Any]:
+    home.mkdir()
     lc = LineageContext(sc, str(home / "store"))
     text = home / "lines.txt"
     text.write_text("".join(f"{n % 7} {n % 11}\n" for n in range(LINES)))
@@ -73,8 +72,11 @@ def main(what: str, home: Path) -> dict[str, Any]:
     result = dict(counts.collect())
     found: dict[str, Any] = {"result": result, "expected": expected()}
     try:
-        traced = counts.filter(lambda kv: kv[0] == "10").getLineage().goBackAll()
-        found["traced"] = traced.collect()
+        tens = counts.filter(lambda kv: kv[0] == "10").getLineage()
+        found["traced"] = tens.goBackAll().collect()
+        found["record"] = tens.goBack().collect()  # run again: it must be found at the position where it was
+        lc.large = 0
+        found["by jobs"] = counts.filter(lambda kv: kv[0] == "10").getLineage().goBackAll().collect()
     except WhenceError as said:
         found["error"] = str(said)
     found["wanted"] = [f"{n % 7} {n % 11}" for n in range(LINES) if n % 11 == 10]
@@ -85,7 +87,6 @@ def main(what: str, home: Path) -> dict[str, Any]:
     known = {(str(s), f"{p}-{a}") for (s, p), attempts in lc._tables.items() for a in attempts}
     found["unknown"] = [f for d, f in files if (os.path.basename(d), f) not in known]
     found["happened"] = os.path.exists(mark)
-    sc.stop()
     return found
 
 
@@ -104,4 +105,7 @@ def expected() -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]))))
+    home = Path(sys.argv[1])
+    spark = started(home)
+    print(json.dumps({what: happens(spark, what, home / what) for what in sys.argv[2:]}))
+    spark.stop()

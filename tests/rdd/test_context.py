@@ -169,18 +169,42 @@ def test_cached_and_checkpointed(w: whence.Session, tmp_path: Path) -> None:
     assert of_a(kept) == ["a b", "c a b b"]
 
 
+def test_another_process_sees_what_was_cached_and_what_was_taken(w: whence.Session) -> None:
+    lc = w.context
+    numbers = lc.parallelize(range(10), 2)
+    doubled = numbers.map(lambda x: 2 * x).cache()
+    doubled.count()
+    odd = doubled.map(lambda x: x + 1)
+    assert odd.getLineage().count() == 10
+    assert odd.take(3) == [1, 3, 5]
+    directory = lc._directory
+    w.close()
+    past = PastRun(directory)
+    cached, taken = past.results
+    assert [(x.part, x.number) for x in past.backward(cached, [(1, 2)])] == [(1, 2)]
+    (source,) = past.sources
+    assert [(x.result, x.part, x.number) for x in past.forward([(source, 0, 2)])] == [(cached, 0, 2), (taken, 0, 2)]
+    assert [x.result for x in past.forward([(source, 1, 2)])] == [cached]
+
+
 def test_another_process_traces_from_the_store(w: whence.Session, tmp_path: Path) -> None:
     lc = w.context
     path = tmp_path / "text.txt"
     path.write_text("\n".join(TEXT) + "\n")
     counts = lc.textFile(str(path), 2).flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(add, 1)
-    where = [k for k, _ in counts.collect()].index("a")
+    keys = [k for k, _ in counts.collect()]
+    where = keys.index("a")
+    of_ab = sorted(keys.index(word) for word in ("a", "b"))  # the first line's words
     directory = lc._directory
     w.close()
     past = PastRun(directory)
     (name,) = past.results
     found = past.backward(name, [(0, where)])
     assert [(x.line, x.offset, x.path) for x in found] == [("a b", 0, str(path)), ("c a b b", 8, str(path))]
+    assert [(x.result, x.part, x.number) for x in past.forward(found[:1])] == [(name, 0, n) for n in of_ab]
+    assert past.forward([(past.sources[0], 0, 0)]) == past.forward(found[:1])
+    with pytest.raises(whence.StoreError, match="no source 'lines'"):
+        past.forward([("lines", 0, 0)])
     with pytest.raises(whence.StoreError, match="no record 99"):
         past.backward(name, [(0, 99)])
     with pytest.raises(whence.StoreError, match="no result 'x'"):

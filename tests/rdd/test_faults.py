@@ -15,14 +15,18 @@ pytestmark = pytest.mark.cluster
 HERE = Path(__file__).parent
 
 
-def job(what: str, home: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """All on one cluster: starting one takes longer than what happens on it. The full disk comes last, since workers
+    that once could not write are used again."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(HERE.parent.parent / "src"),
         "PYSPARK_PYTHON": sys.executable,
     }
+    home = tmp_path_factory.mktemp("cluster")
     done = subprocess.run(
-        [sys.executable, str(HERE / "cluster_job.py"), what, str(home)],
+        [sys.executable, str(HERE / "cluster_job.py"), str(home), "speculated", "killed", "full"],
         env=environment,
         capture_output=True,
         text=True,
@@ -35,17 +39,19 @@ def job(what: str, home: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("what", ["killed", "speculated"])
-def test_exactly_one_table_of_each_partition_counts(what: str, tmp_path: Path) -> None:
-    found = job(what, tmp_path)
+def test_exactly_one_table_of_each_partition_counts(what: str, jobs: dict[str, Any]) -> None:
+    found = jobs[what]
     assert found["happened"]
     assert found["result"] == found["expected"]
     assert found["traced"] == found["wanted"]
+    assert found["by jobs"] == found["wanted"]
+    assert found["record"] == [["10", found["expected"]["10"]]]
     assert found["left over"] == []
     assert found["unknown"] == []
 
 
-def test_full_disk(tmp_path: Path) -> None:
-    found = job("full", tmp_path)
+def test_full_disk(jobs: dict[str, Any]) -> None:
+    found = jobs["full"]
     assert found["result"] == found["expected"]
     assert "File too large" in found["error"]
     assert found["left over"] == []

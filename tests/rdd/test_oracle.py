@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
 
@@ -48,6 +51,12 @@ def touched(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> dict[Any
         )
         found[name] = {first[p[:3]] + n for p, ns in state.items() for n in ns.tolist()}
     return found
+
+
+@contextmanager
+def lc_of(w: whence.Session) -> Iterator[LineageContext]:
+    """A context of its own, which knows of no other example's results."""
+    yield LineageContext(w.spark.sparkContext, str(Path(w.context._directory).parents[1]))
 
 
 def named(rdd: LineageRDD, label: str) -> tuple[dict[tuple[int, int, int], Any], list[Any]]:
@@ -92,3 +101,60 @@ def test_operator(w: whence.Session, name: str) -> None:
 @given(st.lists(st.sampled_from([*ONE, *TWO]), min_size=2, max_size=4), RECORDS, RECORDS)
 def test_programs(w: whence.Session, program: list[str], left: list[Any], right: list[Any]) -> None:
     check(w.context, program, left, right)
+
+
+# Chains with trace points inside: what a forward trace from there touches, exactly.
+NARROW = ["map", "filter", "flatMap", "flatMap generator", "mapValues", "flatMapValues", "keyBy"]
+LAST = ["map", "reduceByKey", "groupByKey", "distinct", "join", "sortBy", "union", "coalesce", "cache"]
+
+
+def check_inside(lc: LineageContext, chain: list[str], last: list[str], point: int, records: list[Any]) -> None:
+    source, other = lc.parallelize(records, 2), lc.parallelize(records[::2], 2)
+    rows_b = named(other, "b")[1]
+    rows_a = named(source, "a")[1]
+    inner, _ = run(chain[:point], source, rows_a, other, rows_b)
+    siblings, _ = run(["flatMap generator"], source, rows_a, other, rows_b)
+    there, rows = named(inner, "inner")
+    result, expected = run([*chain[point:], *last], inner, rows, other, rows_b)
+    result.collect()
+    siblings.count()  # another result of the same source, which the inner records did not lead to
+    names = {name for _, ids in rows for name in ids}
+    chosen = sorted({record for record, _ in rows})[::2]
+    ids = {name for record, own in rows for name in own if record in chosen}
+    wanted = Counter(record for record, own in expected if own & ids)
+    assert names == set(there.values())
+    asked = inner.filter(lambda x: x in chosen).getLineage()
+    touched = asked.goNextAll()
+    assert Counter(touched.collect()) == wanted
+    assert touched.exact, touched.notes
+    back = result.getLineage().goBack(to=inner)
+    reached = {name for _, own in expected for name in own} & names
+    assert Counter(back.collect()) == Counter(r for r, own in rows if own & reached)
+    assert Counter(back.goNextAll().collect()) == Counter(r for r, own in expected if own & reached)
+    step = asked
+    for _ in range(20):  # step by step it is the same way
+        if step.state.keys() == touched.state.keys():
+            break
+        step = step.goNext()
+    assert {p: x.tolist() for p, x in step.state.items()} == {p: x.tolist() for p, x in touched.state.items()}
+    assert step.exact
+
+
+@settings(
+    max_examples=8,
+    phases=[Phase.explicit, Phase.generate],  # each example runs a dozen Spark jobs: shrinking takes minutes
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(st.sampled_from(NARROW), min_size=2, max_size=4),
+    st.lists(st.sampled_from(LAST), max_size=2),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 10)), min_size=3, max_size=8),
+)
+def test_forward_from_inside(
+    w: whence.Session, chain: list[str], last: list[str], point: int, records: list[Any]
+) -> None:
+    with lc_of(w) as lc:
+        check_inside(lc, chain, last, min(point, len(chain) - 1), records)

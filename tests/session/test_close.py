@@ -18,7 +18,7 @@ def jvm(spark: SparkSession) -> dict[str, object]:
     registry = session.sessionState().functionRegistry()
     return {
         "persisted RDDs": context.getPersistentRDDs().size(),
-        "cached plans": session.sharedState().cacheManager().numCachedEntries(),
+        "cached plans": not session.sharedState().cacheManager().isEmpty(),
         "query listeners": len(session.listenerManager().listListeners()),
         "streaming listeners": len(session.streams().listListeners()),
         "catalogue listeners": session.sharedState().externalCatalog().listeners().size(),

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 import whence
+from beside import Beside, python
+from session_orders import write_orders
 
-Program = Callable[..., Any]
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+BESIDE = {
+    "cluster": lambda home: python(PROGRAMS / "cluster.py", write_orders(home), home / "store"),
+    "connect": lambda home: python(PROGRAMS / "connect.py", home / "store"),
+    "stopped": lambda home: python(PROGRAMS / "stopped.py", write_orders(home), home / "store"),
+}
 
 
 @pytest.mark.cluster
-def test_traces_on_separate_executors(program: Program, orders: Path, tmp_path: Path) -> None:
-    found = program("cluster", orders, tmp_path / "store")
+def test_traces_on_separate_executors(beside: Beside) -> None:
+    found = json.loads(beside("cluster").last_line)
     # local-cluster keeps the executors' folders in Spark's home
     shutil.rmtree(Path(pyspark.__file__).parent / "work" / found.pop("application"), ignore_errors=True)
     assert found == {
@@ -31,18 +40,19 @@ def test_traces_on_separate_executors(program: Program, orders: Path, tmp_path: 
     }
 
 
-def test_spark_connect_is_refused_with_what_is_missing(program: Program, tmp_path: Path) -> None:
+def test_spark_connect_is_refused_with_what_is_missing(beside: Beside) -> None:
     pytest.importorskip("grpc", reason="the packages of pyspark[connect] are not installed here")
-    found = program("connect", tmp_path / "store")
+    done = beside("connect")
+    found = json.loads(done.last_line)
     assert "Spark Connect" in found["said"]
     assert "JVM" in found["said"]
     assert "classic" in found["said"]
     assert found["works"] == 3  # the user's session is not disturbed
-    assert not (tmp_path / "store").exists()
+    assert not (done.home / "store").exists()
 
 
-def test_dataframe_of_an_application_that_ended(program: Program, orders: Path, tmp_path: Path) -> None:
-    found = program("stopped", orders, tmp_path / "store")
+def test_dataframe_of_an_application_that_ended(beside: Beside) -> None:
+    found = json.loads(beside("stopped").last_line)
     for asked in ("own_session_stopped", "backward", "forward", "forward_to"):
         kind, sentence = found[asked]
         assert kind == "ForeignDataFrame", f"{asked}: {kind}: {sentence}"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import sys
-import textwrap
 import threading
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from cases import clean, short, table
 
 import whence
+from beside import Beside
 from whence.model import StoreError
 from whence.store import Store
 from whence.store.catalog import Catalog
@@ -141,22 +140,25 @@ def test_secrets_do_not_reach_the_store(spark, tables, tmp_path: Path) -> None:
     assert b"hunter2" not in b"".join(p.read_bytes() for p in (tmp_path / "store").rglob("*") if p.is_file())
 
 
-@pytest.mark.parametrize("end", ["", "spark.stop()", "raise SystemExit(3)"])
-def test_the_last_action_is_not_lost_at_exit(end: str, tmp_path: Path) -> None:
+_PROGRAM = """
+from pyspark.sql import SparkSession
+import whence
+spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+         .config("spark.driver.bindAddress", "127.0.0.1")
+         .config("spark.driver.host", "127.0.0.1").getOrCreate())
+w = whence.attach(spark, store="store")
+spark.range(3).write.parquet("a")
+spark.read.parquet("a").write.parquet("b")
+"""
+ENDS = {"just-ends": "", "stops-spark": "spark.stop()", "fails": "raise SystemExit(3)"}
+BESIDE = {name: lambda home, end=end: [sys.executable, "-c", _PROGRAM + end] for name, end in ENDS.items()}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_last_action_is_not_lost_at_exit(end: str, beside: Beside) -> None:
     """Neither when the program just ends, nor when it stops Spark itself, nor when it fails."""
-    program = f"""
-        from pyspark.sql import SparkSession
-        import whence
-        spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-                 .config("spark.driver.bindAddress", "127.0.0.1")
-                 .config("spark.driver.host", "127.0.0.1").getOrCreate())
-        w = whence.attach(spark, store={str(tmp_path / "store")!r})
-        spark.range(3).write.parquet({str(tmp_path / "a")!r})
-        spark.read.parquet({str(tmp_path / "a")!r}).write.parquet({str(tmp_path / "b")!r})
-        {end}
-    """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
-    store = Store.at(tmp_path / "store")
+    done = beside(end)
+    store = Store.at(done.home / "store")
     found = {(short(e.source.name), short(e.target.name)) for e in store.catalog.edges()}
     store.close()
-    assert found == {("a", "b")}, done.stderr
+    assert found == {("a", "b")}, done.err

@@ -1,6 +1,7 @@
 """Runs the cases that need Hive or Kafka in a Spark session of their own, and prints what was found as JSON.
 
-A session cannot change its catalogue or its jars once it runs, so this is a program; test_world.py starts it once.
+A session cannot change its catalogue or its jars once it runs, so this is a program; test_world.py has it run twice:
+`world.py <home> embedded` for Hive with its metastore inside, and Kafka; `world.py <home> remote` with a server.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ import kafka_cases
 from cases import CASES, clean, run, short
 from pyspark.sql import SparkSession
 
+import hive_metastore
 import kafka_broker
 import maven
 import whence
+from whence.serve import atlas, openlineage
 
 
-def session(home: str, jars: list[Path]) -> SparkSession:
+def session(home: str, jars: list[Path], metastore: str = "") -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2]").appName("whence-tests")
         .config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
@@ -33,6 +36,8 @@ def session(home: str, jars: list[Path]) -> SparkSession:
         .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={home}/metastore;create=true")
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
     )  # fmt: skip
+    if metastore:
+        builder = builder.config("spark.hadoop.hive.metastore.uris", metastore)
     if jars:
         builder = builder.config("spark.jars", ",".join(map(str, jars)))
     return builder.getOrCreate()
@@ -51,6 +56,9 @@ def found(spark: SparkSession, home: str, action: Any) -> dict[str, Any]:
                 "edges": sorted(
                     [name(e.source), name(e.target)] for e in w.catalog.edges() if e.source.kind != "memory"
                 ),
+                "namespaces": sorted(
+                    {d.namespace for e in w.catalog.edges() for d in (e.source, e.target) if d.kind == "table"}
+                ),
                 "gaps": [r.details["gaps"] for r in w.catalog.runs() if "gaps" in r.details],
                 "failed": w._watcher.counts["failed"],
             }
@@ -58,8 +66,41 @@ def found(spark: SparkSession, home: str, action: Any) -> dict[str, Any]:
         return {"error": traceback.format_exc()}
 
 
-def main(home: str) -> None:
-    results: dict[str, Any] = {"hive": {}, "kafka": {}}
+def hive(spark: SparkSession, home: str) -> dict[str, Any]:
+    results = {}
+    for case in CASES:
+        if case.needs == "hive":
+            clean(spark)
+            place = tempfile.mkdtemp(dir=home)
+            run(spark, case.setup, place)
+            results[case.name] = found(spark, home, lambda _, c=case, p=place: run(spark, c.run, p))
+    return results
+
+
+def exports(spark: SparkSession, home: str, servers: str) -> dict[str, Any]:
+    """A real run, sent to topics by both exports and read back from the broker."""
+    from confluent_kafka import Producer
+    from openlineage.client import OpenLineageClient
+    from openlineage.client.transport.kafka import KafkaConfig, KafkaTransport
+
+    kafka_broker.create_topics(servers, "lineage", atlas.HOOK_TOPIC)
+    clean(spark)
+    spark.sql("CREATE TABLE t1 (id INT, name STRING) USING parquet")
+    with whence.attach(spark, store=f"{home}/exports") as w:
+        spark.sql("CREATE TABLE t2 USING parquet AS SELECT id, upper(name) AS name FROM t1 WHERE id > 0")
+        config = KafkaConfig(config={"bootstrap.servers": servers}, topic="lineage", flush=True)
+        openlineage.emit(w.catalog, OpenLineageClient(transport=KafkaTransport(config)))
+        sent = atlas.notify(w.catalog, Producer({"bootstrap.servers": servers}))
+        columns = sorted([e.source_column, e.target_column, e.kind, e.subtype] for e in w.catalog.edges("column"))
+    return {
+        "columns": columns,
+        "events": kafka_broker.messages(servers, "lineage", 2),
+        "notifications": kafka_broker.messages(servers, atlas.HOOK_TOPIC, sent),
+    }
+
+
+def embedded(home: str) -> dict[str, Any]:
+    results: dict[str, Any] = {}
     connector: list[Path] = []
     try:
         connector = maven.jars(*kafka_broker.CONNECTOR, alone=True)
@@ -68,21 +109,30 @@ def main(home: str) -> None:
         results["no kafka"] = str(reason)
     spark = session(home, connector)
     spark.sparkContext.setLogLevel("ERROR")
-    for case in CASES:
-        if case.needs == "hive":
-            clean(spark)
-            place = tempfile.mkdtemp(dir=home)
-            run(spark, case.setup, place)
-            results["hive"][case.name] = found(spark, home, lambda _, c=case, p=place: run(spark, c.run, p))
+    results["hive"] = hive(spark, home)
     if connector:
         with kafka_broker.kafka_broker() as servers:
             kafka_broker.create_topics(servers, *kafka_cases.TOPICS)
             kafka_cases.prepare(spark, servers)
+            results["kafka"] = {}
             for case in kafka_cases.KAFKA:
                 clean(spark)
                 results["kafka"][case.__name__] = found(spark, home, lambda p, c=case: c(spark, p, servers))
-    print(json.dumps(results))
+            results["exports"] = exports(spark, home, servers)
+    return results
+
+
+def remote(home: str) -> dict[str, Any]:
+    try:
+        with hive_metastore.hive_metastore(Path(home, "server"), Path(home, "warehouse")) as uri:
+            spark = session(home, [], uri)
+            spark.sparkContext.setLogLevel("ERROR")
+            results = {"server": uri, "hive": hive(spark, home)}
+            spark.stop()
+            return results
+    except hive_metastore.Unavailable as reason:
+        return {"no metastore": str(reason)}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    print(json.dumps({"embedded": embedded, "remote": remote}[sys.argv[2]](sys.argv[1])))

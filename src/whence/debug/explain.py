@@ -1,8 +1,10 @@
 """explain: which conditions on columns set the bad rows apart from the good ones.
 
 Candidates come from a sample, coded into bins and categories (explain_search.py). Everything that is reported is
-counted by Spark over all rows: thresholds are moved to where the rows really part, good rows that a rule wrongly lets
-in join the sample and the search is done again, and support and error rate are exact.
+counted by Spark over all rows: thresholds are moved to where the rows really part, each condition is dropped in turn
+and goes when the rows it shuts out are as bad as the others, and support and error rate are exact. When the sample had
+too few of the good rows that the rules let in, more of them join it (weighted, so that it still stands for all rows)
+and the search is done again. The driver never holds more than the sample.
 """
 
 from __future__ import annotations
@@ -13,19 +15,24 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from whence.debug.diagnose.causes import Condition
 from whence.debug.diagnose.errors import DiagnoseError
-from whence.debug.explain_search import STRICTNESS, Bools, Coded, Rule, needed, next_rule
+from whence.debug.explain_columns import features_of, holds
+from whence.debug.explain_search import STRICTNESS, Bools, Coded, Floats, gain, needed, next_rule, tells_apart
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-_BINS = 40
-_CATEGORIES = 60
 _SAMPLE = 40_000
+_TURNS = 3
+_CLOSER = 4_000  # good rows to add where the conditions let some in
+_SEEN = 400  # of them in the sample are enough to judge by
+_NOISE = 0.001  # good rows per bad one that conditions may let in without a closer look
+_STEPS = 1_000  # places for a threshold between two bins
+_CHOICES = 80  # conditions that a column offers, about
+_ALIKE = 0.8  # of the error rate inside: rows as bad as that belong to the cause
 _SIMPLE = ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
 
 
@@ -101,127 +108,6 @@ def _sql(condition: Condition) -> str:
     return f"{quoted} {'=' if op == '==' else op} {_literal(value)}"
 
 
-@dataclass(frozen=True)
-class _Feature:
-    """One column, or the hour of a timestamp. `cuts[i]`: the smallest value of bin i + 1; or `names`, categories."""
-
-    name: str
-    expression: str
-    cuts: tuple[Any, ...] | None
-    names: tuple[Any, ...] | None
-
-    @property
-    def size(self) -> int:
-        return 1 + (len(self.cuts) if self.cuts is not None else len(self.names or ()) + 1)
-
-    @property
-    def usable(self) -> Bools:
-        named = np.ones(self.size, dtype=bool)
-        if self.names is not None:
-            named[-1] = False  # all the values that have no code of their own
-        return named
-
-    def code(self, values: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
-        import pyarrow.compute as pc
-
-        null = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-        if self.cuts is not None:
-            numbers = _numbers(values)
-            found = np.searchsorted(np.array([_number(c) for c in self.cuts]), numbers, side="right")
-            return np.where(null, 0, np.maximum(found, 1)).astype(np.uint8)
-        import pyarrow as pa_
-
-        at = pc.index_in(values, pa_.array(self.names, type=values.type)).to_numpy(zero_copy_only=False)
-        other = len(self.names or ()) + 1
-        return np.where(null, 0, np.where(np.isnan(at.astype(float)), other, at.astype(float) + 1)).astype(np.uint8)
-
-    def conditions(self, inside: frozenset[int]) -> list[Condition]:
-        """The rule's set of codes in words; ranges are whole runs of bins."""
-        outside = set(range(self.size)) - inside
-        if inside == {0}:
-            return [Condition(self.expression, "==", None)]
-        if outside == {0}:
-            return [Condition(self.expression, "!=", None)]
-        if self.names is not None:
-            values: Sequence[Any] = (None, *self.names)
-            if len(inside) == 1:
-                return [Condition(self.expression, "==", values[min(inside)])]
-            return [Condition(self.expression, "!=", values[v]) for v in sorted(outside)]
-        cuts = self.cuts or ()
-        if len(outside) == 1 and 0 in inside:  # everything but one bin
-            v = min(outside)
-            return [Condition(self.expression, "!=", cuts[v - 1])]
-        low, high = min(inside), max(inside)
-        found = []
-        if low > 1:
-            found.append(Condition(self.expression, ">=", cuts[low - 1]))
-        if high < self.size - 1:
-            found.append(Condition(self.expression, "<", cuts[high]))
-        return found
-
-
-def _number(value: Any) -> float:
-    return (
-        value.timestamp()
-        if hasattr(value, "timestamp")
-        else value.toordinal()
-        if hasattr(value, "toordinal")
-        else float(value)
-    )
-
-
-def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.float64]:
-    import pyarrow as pa_
-
-    if pa_.types.is_timestamp(values.type) or pa_.types.is_date(values.type):
-        return np.array([np.nan if v is None else _number(v) for v in values.to_pylist()], dtype=float)
-    return np.asarray(values.cast(pa_.float64()).to_numpy(zero_copy_only=False), dtype=float)
-
-
-def _features(sample: pa.Table, expressions: dict[str, str], bad: Bools) -> list[_Feature]:
-    import pyarrow as pa_
-
-    found = []
-    for name in sample.column_names:
-        values = sample[name]
-        if (
-            pa_.types.is_string(values.type)
-            or pa_.types.is_boolean(values.type)
-            or pa_.types.is_large_string(values.type)
-        ):
-            counts = sorted(values.value_counts().to_pylist(), key=lambda row: -row["counts"])
-            names = [row["values"] for row in counts if row["values"] is not None][:_CATEGORIES]
-            if names:
-                found.append(_Feature(name, expressions[name], None, tuple(names)))
-            continue
-        numbers = _numbers(values)
-        known = ~np.isnan(numbers)
-        if not known.any():
-            continue
-        distinct, first = np.unique(numbers[known], return_index=True)
-        at = np.flatnonzero(known)[first]
-        if len(distinct) > _BINS:
-            at = _cut(distinct, at, numbers, bad & known)
-        found.append(_Feature(name, expressions[name], tuple(values[int(i)].as_py() for i in at), None))
-    return found
-
-
-def _cut(
-    distinct: npt.NDArray[np.float64], at: npt.NDArray[np.intp], numbers: npt.NDArray[np.float64], bad: Bools
-) -> npt.NDArray[np.intp]:
-    """Bins of a column with many values: equal shares of all rows, and of the bad rows, so that both are resolved."""
-    half = _BINS // 2
-    wanted = {0}
-    for rows in (numbers[~np.isnan(numbers)], numbers[bad]):
-        if len(rows):
-            edges = np.quantile(rows, np.linspace(0, 1, half), method="lower")
-            places = np.searchsorted(distinct, edges)
-            wanted.update(int(p) for p in places)
-            if rows.size == bad.sum():  # the bin that ends with the last bad value
-                wanted.add(min(int(places[-1]) + 1, len(distinct) - 1))
-    return at[sorted(wanted)]
-
-
 def explain(
     bad: DataFrame,
     good: DataFrame,
@@ -236,28 +122,26 @@ def explain(
     from pyspark.sql import functions as F
 
     expressions = _expressions(bad, good, columns)
-    bad_rows, good_rows = bad.count(), good.count()
+    picked = [F.expr(e).alias(name) for name, e in expressions.items()]
+    few = bad.select(picked).limit(_SAMPLE + 1).toArrow()  # bad rows are mostly few: then this is all of them
+    bad_rows = few.num_rows if few.num_rows <= _SAMPLE else bad.count()
+    good_rows = good.count()
     if not bad_rows or not good_rows:
         word, other = ("bad", "good") if not bad_rows else ("good", "bad")
         raise DiagnoseError(
             f"There are no {word} rows, so nothing sets them apart from the {other} ones. Check the two DataFrames."
         )
-    picked = [F.expr(e).alias(name) for name, e in expressions.items()]
-    sample_bad = _sample(bad.select(picked), bad_rows, seed)
-    sample_good = _sample(good.select(picked), good_rows, seed)
-    found: list[tuple[Condition, ...]] = []
-    for _ in range(3):
-        found = _search(sample_bad, sample_good, expressions, conditions, causes, enough)
-        found = _sharpen(found, bad, good)
-        if not found:
+    some = few if bad_rows <= _SAMPLE else _sample(bad.select(picked), bad_rows, seed)
+    sample = Sample.of(some, _sample(good.select(picked), good_rows, seed), good_rows, expressions)
+    for turn in range(_TURNS):
+        found = _search(sample, conditions, causes, enough)
+        answer = _count(_sharpen(*found, bad, good), bad, good, bad_rows, good_rows, tuple(expressions))
+        if not answer.causes or turn == _TURNS - 1 or sample.shows(answer):
             break
-        wrong = good.where(_any(found)).select(picked).limit(2000)
-        more = wrong.toArrow()
-        # Good rows that a sample of them did not show: look again with these in it.
-        if not more.num_rows or _share(sample_good, more) or good_rows <= sample_good.num_rows:
-            break
-        sample_good = _joined(sample_good, more)
-    return _count(found, bad, good, bad_rows, good_rows, tuple(expressions))
+        wrong = good.where(_any([c.conditions for c in answer.causes])).select(picked)
+        more = wrong.sample(fraction=min(1.0, 1.2 * _CLOSER / answer.let_in), seed=seed).limit(2 * _CLOSER).toArrow()
+        sample = sample.closer(more, answer)
+    return answer
 
 
 def _expressions(bad: DataFrame, good: DataFrame, columns: Sequence[str] | None) -> dict[str, str]:
@@ -290,29 +174,64 @@ def _sample(rows: DataFrame, count: int, seed: int) -> pa.Table:
     return rows.sample(fraction=min(1.0, 1.1 * _SAMPLE / count), seed=seed).toArrow()
 
 
-def _joined(a: pa.Table, b: pa.Table) -> pa.Table:
+@dataclass(frozen=True)
+class Sample:
+    """Rows of both kinds. A good row's weight is how many rows of an even sample it stands for."""
+
+    bad: pa.Table
+    good: pa.Table
+    weight: Floats
+    good_rows: int
+    expressions: dict[str, str]
+
+    @classmethod
+    def of(cls, bad: pa.Table, good: pa.Table, good_rows: int, expressions: dict[str, str]) -> Sample:
+        return cls(bad, good, np.ones(good.num_rows), good_rows, expressions)
+
+    def shows(self, answer: Explanation) -> bool:
+        """Did the sample have enough of the good rows that the conditions let in to tell them from the bad ones?"""
+        if self.good.num_rows >= self.good_rows or answer.let_in < _NOISE * answer.covered:
+            return True
+        return bool(self._inside(answer).sum() >= min(_SEEN, answer.let_in))
+
+    def closer(self, more: pa.Table, answer: Explanation) -> Sample:
+        """With these rows, a sample of the good ones that the conditions let in, in place of its own."""
+        import pyarrow as pa_
+
+        outside = ~self._inside(answer)
+        share = answer.let_in / self.good_rows * self.weight.sum() / max(1, more.num_rows)
+        good = pa_.concat_tables([self.good.filter(pa_.array(outside)), more.cast(self.good.schema)])
+        weight = np.concatenate([self.weight[outside], np.full(more.num_rows, share)])
+        return Sample(self.bad, good, weight, self.good_rows, self.expressions)
+
+    def _inside(self, answer: Explanation) -> Bools:
+        names = {expression: name for name, expression in self.expressions.items()}
+        inside = np.zeros(self.good.num_rows, dtype=bool)
+        for cause in answer.causes:
+            every = np.ones(self.good.num_rows, dtype=bool)
+            for c in cause.conditions:
+                every &= holds(self.good[names[c.parameter]], c)
+            inside |= every
+        return inside
+
+
+Windows = dict[Condition, tuple[float, float]]
+
+
+def _search(sample: Sample, depth: int, most: int, enough: float) -> tuple[list[tuple[Condition, ...]], Windows]:
     import pyarrow as pa_
 
-    return pa_.concat_tables([a, b.cast(a.schema)])
-
-
-def _share(sample: pa.Table, more: pa.Table) -> bool:
-    """Are these rows no news to the search? A handful in a large sample is noise that rules may live with."""
-    return bool(more.num_rows < 0.0005 * sample.num_rows)
-
-
-def _search(
-    sample_bad: pa.Table, sample_good: pa.Table, expressions: dict[str, str], depth: int, most: int, enough: float
-) -> list[tuple[Condition, ...]]:
-    both = _joined(sample_bad, sample_good)
-    bad = np.arange(both.num_rows) < sample_bad.num_rows
+    both = pa_.concat_tables([sample.bad, sample.good.cast(sample.bad.schema)])
+    bad = np.arange(both.num_rows) < sample.bad.num_rows
+    weight = np.concatenate([np.ones(sample.bad.num_rows), sample.weight])
     found: list[tuple[Condition, ...]] = []
     masks: list[Bools] = []
+    windows: Windows = {}
     for strictness in STRICTNESS:
         left = bad.copy()
         while len(found) < most and left.sum() > (1 - enough) * bad.sum():
             # The bins follow the bad rows that are still unexplained: a narrow range needs bins as narrow.
-            features = _features(both, expressions, left)
+            features = features_of(both, sample.expressions, left)
             if not features:
                 break
             data = Coded(
@@ -321,20 +240,22 @@ def _search(
                 tuple(f.size for f in features),
                 tuple(f.cuts is not None for f in features),
                 tuple(f.usable for f in features),
+                weight,
+                tuple(f.coarse for f in features),
             )
             rule = next_rule(data, left, strictness, depth)
             if rule is None:
                 break
-            found.append(_words(rule, features))
+            found.append(())
+            for column, inside in rule.conditions:
+                said = features[column].conditions(inside)
+                found[-1] += tuple(said)
+                windows.update((c, w) for c in said if (w := features[column].window(c)) is not None)
             masks.append(rule.mask(data.codes))
             left &= ~masks[-1]
         if found:
             break
-    return [found[i] for i in needed(masks, bad, [len(c) for c in found])]
-
-
-def _words(rule: Rule, features: list[_Feature]) -> tuple[Condition, ...]:
-    return tuple(c for column, inside in rule.conditions for c in features[column].conditions(inside))
+    return [found[i] for i in needed(masks, bad, [len(c) for c in found])], windows
 
 
 def _column(conditions: Sequence[Condition]) -> Column:
@@ -347,8 +268,11 @@ def _any(found: Sequence[Sequence[Condition]]) -> Column:
     return reduce(lambda a, b: a | b, (_column(c) for c in found))
 
 
-def _sharpen(found: list[tuple[Condition, ...]], bad: DataFrame, good: DataFrame) -> list[tuple[Condition, ...]]:
-    """Move each threshold to the last value at which a bad row stands before the first good row beyond it."""
+def _sharpen(
+    found: list[tuple[Condition, ...]], windows: Windows, bad: DataFrame, good: DataFrame
+) -> list[tuple[Condition, ...]]:
+    """Move each threshold to where all rows part: to the last bad row before the first good row beyond it or, when good
+    rows stand on both sides, to where the likelihood is greatest."""
     from pyspark.sql import functions as F
 
     ranged = [
@@ -363,34 +287,61 @@ def _sharpen(found: list[tuple[Condition, ...]], bad: DataFrame, good: DataFrame
     def others(i: int, j: int) -> Column:
         return _column([c for k, c in enumerate(found[i]) if k != j])
 
-    beyond = []
-    for n, (i, j) in enumerate(ranged):
+    beyond = [F.count(F.when(_column(rule), 1)) for rule in found]
+    for i, j in ranged:
         c = found[i][j]
         column = F.expr(c.parameter)
         past = column < F.lit(c.value) if c.op == ">=" else column >= F.lit(c.value)
-        nearest = F.max if c.op == ">=" else F.min
-        beyond.append(nearest(F.when(others(i, j) & past, column)).alias(f"c{n}"))
-    walls = good.agg(*beyond).collect()[0]
+        beyond.append((F.max if c.op == ">=" else F.min)(F.when(others(i, j) & past, column)))
+    let_in, walls = _halves(good.agg(*beyond).collect()[0], len(found))
     last = []
-    for n, (i, j) in enumerate(ranged):
-        c, wall = found[i][j], walls[n]
+    for (i, j), wall in zip(ranged, walls, strict=True):
+        c = found[i][j]
         column = F.expr(c.parameter)
         here = others(i, j)
-        if wall is not None:
+        if wall is None:  # no good row at all beyond it
+            pass
+        elif not let_in[i]:
             here = here & (column > F.lit(wall) if c.op == ">=" else column < F.lit(wall))
-        last.append((F.min if c.op == ">=" else F.max)(F.when(here, column)).alias(f"c{n}"))
-    ends = bad.agg(*last).collect()[0]
+        else:
+            edge = _likeliest(c, windows[c], others(i, j), bad, good) if c in windows else c.value
+            here = here & (column >= F.lit(edge) if c.op == ">=" else column < F.lit(edge))
+        last.append((F.min if c.op == ">=" else F.max)(F.when(here, column)))
+    ends = list(bad.agg(*last).collect()[0])
     moved = [list(rule) for rule in found]
-    for n, (i, j) in enumerate(ranged):
-        c, end = found[i][j], ends[n]
+    for (i, j), end in zip(ranged, ends, strict=True):
         if end is not None:
-            moved[i][j] = Condition(c.parameter, ">=" if c.op == ">=" else "<=", end)
+            moved[i][j] = Condition(found[i][j].parameter, ">=" if found[i][j].op == ">=" else "<=", end)
     # A range that no good row bounds is no condition at all.
-    kept = [
-        tuple(c for j, c in enumerate(rule) if (i, j) not in ranged or walls[ranged.index((i, j))] is not None)
-        for i, rule in enumerate(moved)
-    ]
-    return [_merged(rule if kept[i] == () else kept[i]) for i, rule in enumerate(map(tuple, moved))]
+    unbounded = {place for place, wall in zip(ranged, walls, strict=True) if wall is None}
+    kept = [tuple(c for j, c in enumerate(rule) if (i, j) not in unbounded) for i, rule in enumerate(moved)]
+    return [_merged(kept[i] or rule) for i, rule in enumerate(moved)]
+
+
+def _halves(row: Sequence[Any], at: int) -> tuple[list[Any], list[Any]]:
+    return list(row[:at]), list(row[at:])
+
+
+def _likeliest(
+    condition: Condition, window: tuple[float, float], others: Column, bad: DataFrame, good: DataFrame
+) -> float:
+    """The threshold within the window that tells bad from good rows best, of a thousand."""
+    from pyspark.sql import functions as F
+
+    low, high = window
+    column = F.expr(condition.parameter)
+    step = (high - low) / _STEPS
+    # One step below the window and one above it hold all the rows beyond.
+    number = F.greatest(F.lit(-1), F.least(F.lit(_STEPS), F.floor((column - F.lit(low)) / F.lit(step))))
+    counts = []
+    for rows in (bad, good):
+        found = np.zeros(_STEPS + 2)
+        for row in rows.where(others & column.isNotNull()).groupBy(number.alias("n")).count().collect():
+            found[int(row["n"]) + 1] = row["count"]
+        counts.append(found)
+    below = [np.cumsum(c) for c in counts]  # rows under the upper end of each step
+    worth = [gain(b, g, below[0][-1] - b, below[1][-1] - g) for b, g in zip(below[0][:-1], below[1][:-1], strict=True)]
+    return low + int(np.argmax(worth)) * step
 
 
 def _merged(rule: Sequence[Condition]) -> tuple[Condition, ...]:
@@ -405,21 +356,47 @@ def _merged(rule: Sequence[Condition]) -> tuple[Condition, ...]:
 
 
 def _count(
-    found: list[tuple[Condition, ...]],
+    found: Sequence[tuple[Condition, ...]],
     bad: DataFrame,
     good: DataFrame,
     bad_rows: int,
     good_rows: int,
     columns: tuple[str, ...],
 ) -> Explanation:
+    """Support and error rate over all rows, of conditions without those that all rows show to be needless."""
     from pyspark.sql import functions as F
 
-    if not found:
-        return Explanation((), bad_rows, good_rows, 0, 0, columns)
-    sums = [F.count(F.when(_column(c), 1)) for c in found] + [F.count(F.when(_any(found), 1))]
-    hit, let_in = list(bad.agg(*sums).collect()[0]), list(good.agg(*sums).collect()[0])
-    causes = [
-        DataCause(conditions, hit[i], let_in[i], hit[i] / bad_rows) for i, conditions in enumerate(found) if hit[i]
-    ]
-    causes.sort(key=lambda c: -c.support)
-    return Explanation(tuple(causes), bad_rows, good_rows, hit[-1], let_in[-1], columns)
+    rules = list(dict.fromkeys(found))
+    while rules:
+        every = [_column(c) for c in rules]
+        sums = [*every, _any(rules)]
+        places = [(i, j) for i, rule in enumerate(rules) for j in range(len(rule)) if len(rule) > 1]
+        for i, j in places:  # rows that only this condition of this rule shuts out
+            less = _column([c for k, c in enumerate(rules[i]) if k != j])
+            sums.append(reduce(lambda a, b: a & ~b, every, less))
+        counts = [F.count(F.when(column, 1)) for column in sums]
+        hit, let_in = list(bad.agg(*counts).collect()[0]), list(good.agg(*counts).collect()[0])
+        price = float(np.log(_CHOICES * len(columns)))
+        weakest: dict[int, tuple[float, int]] = {}
+        for n, (i, j) in enumerate(places, len(rules) + 1):
+            inside, outside = (hit[i], let_in[i]), (hit[n], let_in[n])
+            if not _needs(inside, outside, price):
+                weakest[i] = min(weakest.get(i, (np.inf, j)), (gain(*inside, *outside), j))
+        if not weakest:
+            causes = [DataCause(rule, hit[i], let_in[i], hit[i] / bad_rows) for i, rule in enumerate(rules) if hit[i]]
+            causes.sort(key=lambda c: -c.support)
+            return Explanation(tuple(causes), bad_rows, good_rows, hit[len(rules)], let_in[len(rules)], columns)
+        shorter = [
+            tuple(c for j, c in enumerate(rule) if i not in weakest or j != weakest[i][1])
+            for i, rule in enumerate(rules)
+        ]
+        rules = list(dict.fromkeys(shorter))
+    return Explanation((), bad_rows, good_rows, 0, 0, columns)
+
+
+def _needs(inside: tuple[int, int], outside: tuple[int, int], price: float) -> bool:
+    """Are the rows outside (bad, good) less often bad than those inside, by more than chance and enough to matter?"""
+    if not sum(outside) or not sum(inside):
+        return False
+    matters = outside[0] / sum(outside) < _ALIKE * inside[0] / sum(inside)
+    return matters and tells_apart(*inside, *outside, price)

@@ -63,7 +63,7 @@ def picture_of(trace: Trace) -> Picture:
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
     frame = trace.sources[name]
-    first = tuple(frame.limit(FIRST_ROWS).collect()) if count else ()
+    first = tuple(trace.first_rows(name, FIRST_ROWS)) if count else ()
     return _SourceTable(name, count, tuple(frame.columns), first)
 
 

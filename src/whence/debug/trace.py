@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation, fetch
 from whence.sql.catalyst import Plan
 
 if TYPE_CHECKING:
@@ -102,6 +102,14 @@ class Trace:
             name: by_place[places[0].number] if len(places) == 1 else self._ids_of(places).count()
             for name, places in self._names.items()
         }
+
+    def first_rows(self, source: str, count: int) -> list[Row]:
+        """Some witnesses of a source, read by their position where that is possible, without a scan."""
+        places = self._names_or_error(source)
+        c = self._lineage.c
+        with c.quietly():
+            rows = fetch.first_rows(c, places[0], self._ids_of(places), count)
+            return self.sources[source].limit(count).collect() if rows is None else rows
 
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from copy import copy
+from typing import TYPE_CHECKING, Any
 
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.stages import StageInfo, View
 from whence.rdd.walk import LineageMissing
+
+if TYPE_CHECKING:
+    from whence.rdd.context import LineageContext
 
 
 def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
@@ -31,12 +36,31 @@ def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple
             if not missing:
                 return found
             if again:
-                context.spark.runJob(view, _drain, missing)
+                context.spark.runJob(_in_known_order(context, info, view, missing), _drain, missing)
     raise LineageMissing(
         f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
         f" ({'; '.join(sorted(set(reasons))) or 'their function stopped before its input ended'})."
         " Make room in the store and run the action again."
     )
+
+
+def _in_known_order(context: LineageContext, info: StageInfo, view: View, parts: list[int]) -> View:
+    """Where another stage has read the same inputs, they arrive as they did there: positions then mean the same."""
+    if not info.base.tagged:
+        return view
+    order = {}
+    for other in context._stages.values():
+        if other.base is not info.base:
+            continue
+        for part in parts:
+            for attempt, (_, _, error) in context._tables.get((other.id, part), {}).items():
+                if error is None and part not in order:
+                    order[part] = context._open[other.id, part, attempt].arrival
+    if not order:
+        return view
+    stage: Any = copy(view.func)
+    stage.order = order
+    return view.running(stage)
 
 
 def _drain(records: Iterable[Any]) -> list[Any]:

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 AnyInts = NDArray[np.integer]
 
 _DTYPES = (np.uint8, np.uint16, np.uint32, np.int64)
+_SLICE = 1 << 14
 _ZLIB_FROM = 64  # bytes; below that a zlib header costs more than it saves
 
 
@@ -81,20 +82,19 @@ def _low_bits(counts: Ints, n: int) -> Ints:
     return width
 
 
-def _pack_fixed(values: Ints, offsets: Ints, total_bits: int) -> NDArray[np.uint64]:
+def _pack_fixed(values: AnyInts, offsets: AnyInts, total_bits: int) -> NDArray[np.uint64]:
     """Values of varying width at ascending bit offsets. The bits are disjoint, so adding is or-ing."""
     words = np.zeros((total_bits >> 6) + 2, dtype=np.uint64)
-    if not len(values):
-        return words
-    place = offsets >> 6
-    shift = (offsets & 63).astype(np.uint64)
-    unsigned = values.astype(np.uint64)
-    first = np.flatnonzero(np.concatenate(([True], place[1:] != place[:-1])))
-    words[place[first]] = np.add.reduceat(unsigned << shift, first)
-    # A shift by 64 is undefined in C, hence the two steps.
-    spill = (unsigned >> (np.uint64(63) - shift)) >> np.uint64(1)
-    over = np.flatnonzero(spill)
-    words[place[over] + 1] |= spill[over]  # at most one value spills from each word
+    for at in range(0, len(values), _SLICE):  # a task's memory is not ours: few numbers are 64 bits wide at a time
+        place = offsets[at : at + _SLICE] >> 6
+        shift = (offsets[at : at + _SLICE] & 63).astype(np.uint64)
+        unsigned = values[at : at + _SLICE].astype(np.uint64)
+        first = np.flatnonzero(np.concatenate(([True], place[1:] != place[:-1])))
+        words[place[first]] += np.add.reduceat(unsigned << shift, first)
+        # A shift by 64 is undefined in C, hence the two steps.
+        spill = (unsigned >> (np.uint64(63) - shift)) >> np.uint64(1)
+        over = np.flatnonzero(spill)
+        words[place[over] + 1] |= spill[over]  # at most one value spills from each word
     return words
 
 
@@ -197,7 +197,8 @@ class GroupBlock:
 def pack_groups(slots: AnyInts) -> bytes:
     """`slots[i]` is the slot of element i. The inverse of `unpack_groups(...).slot_of_each()`."""
     n = len(slots)
-    order = stable_order(slots)
+    small = np.int32 if n < 1 << 24 else np.int64  # bit offsets stay below 2 ** 31 then
+    order = stable_order(slots).astype(small)
     low, high = (int(slots.min()), int(slots.max()))
     if high - low < 4 * n:
         dense = np.bincount(slots - low if low else slots, minlength=1)
@@ -211,15 +212,20 @@ def pack_groups(slots: AnyInts) -> bytes:
     span = counts + (n >> width) + 1
     total_high = int(span.sum())
     starts = np.cumsum(counts) - counts
-    widths = np.repeat(width, counts)
+    widths = np.repeat(width.astype(small), counts)
     bits = np.zeros(total_high, dtype=np.uint8)
     top = order >> widths
-    top += np.repeat(np.cumsum(span) - span - starts, counts)
-    top += np.arange(n)
+    top += np.repeat((np.cumsum(span) - span - starts).astype(small), counts)
+    top += np.arange(n, dtype=small)
     bits[top] = 1
-    offsets = np.repeat(np.cumsum(counts * width) - counts * width - starts * width, counts) + np.arange(n) * widths
-    low_words = _pack_fixed(order & ((1 << widths) - 1), offsets, int((counts * width).sum()))
-    parts = (pack_sorted(present), pack(counts), low_words.tobytes(), np.packbits(bits).tobytes())
+    del top
+    high_bytes = np.packbits(bits).tobytes()
+    del bits
+    order &= (1 << widths) - 1
+    widths *= np.arange(n, dtype=small)
+    widths += np.repeat((np.cumsum(counts * width) - counts * width - starts * width).astype(small), counts)
+    low_words = _pack_fixed(order, widths, int((counts * width).sum()))
+    parts = (pack_sorted(present), pack(counts), low_words.tobytes(), high_bytes)
     sizes = np.array([n, *(len(p) for p in parts)], dtype=np.int64).tobytes()
     return sizes + b"".join(parts)
 

@@ -17,8 +17,9 @@ from pyspark.accumulators import AccumulatorParam
 
 from whence.model import WhenceError
 from whence.rdd.capture import captured
+from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
-from whence.rdd.past import BOOK, PastRun, write_book
+from whence.rdd.past import BOOK, PastRun, Result, write_book
 from whence.rdd.propagate import write_full
 from whence.rdd.records import text_lines
 from whence.rdd.ship import ship
@@ -28,6 +29,7 @@ from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
 
+LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
 
 
@@ -85,6 +87,8 @@ class LineageContext(SparkContext):
         self._inner: dict[tuple[int, ...], LineageRDD] = {}
         self._splits: dict[int, _Splits] = {}
         self._open = Tables(self._directory)
+        self._open.elsewhere = walking(self)
+        self.large = LARGE
 
     def __getattr__(self, name: str) -> Any:
         if name == "spark":
@@ -107,6 +111,24 @@ class LineageContext(SparkContext):
     @property
     def capturing(self) -> bool:
         return self.capture and (self._strategy != "rerun" or self._asking > 0)
+
+    @property
+    def large(self) -> int:
+        """Up to how many records a trace is answered by the driver; larger ones are by Spark jobs."""
+        return self._open.large
+
+    @large.setter
+    def large(self, records: int) -> None:
+        self._open.large = records
+
+    @contextmanager
+    def _job(self, what: str) -> Iterator[None]:
+        """Says in Spark's own pages what a job is for."""
+        self.spark.setJobDescription(f"whence: {what}")
+        try:
+            yield
+        finally:
+            self.spark.setJobDescription(None)  # type: ignore[arg-type]
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -184,14 +206,6 @@ class LineageContext(SparkContext):
             self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
             if error is not None:
                 self._open.errors[stage, part, attempt] = error
-
-    def _inner_place(self, info: StageInfo, place: Place, steps: tuple[Step, ...]) -> Place:
-        """An RDD inside a stage, captured on its own: the place of its records of the same partition."""
-        key = (id(info.base), *(s.node.id for s in steps))
-        if key not in self._inner:
-            self._inner[key] = LineageRDD(self, info.base, steps, self.spark.emptyRDD)
-        table = captured(self._inner[key], [place.part])[0]
-        return Place(*table, self._open[table].last)
 
     def _where(self, place: Place, position: int) -> str:
         if place.attempt >= 0:
@@ -274,9 +288,9 @@ class LineageContext(SparkContext):
     def close(self) -> None:
         """Write down what the run computed, so that other processes can trace it, and sweep."""
         self.sweep()
-        finished: dict[str, list[tuple[int, int, int]]] = {}
-        for rdd, _ in self._results.values():
-            info = rdd._view_stage
+        finished: list[Result] = []
+        for rdd, limit in self._results.values():
+            info = rdd._committed_stage()
             if info is None:
                 continue
             keys = [
@@ -284,7 +298,8 @@ class LineageContext(SparkContext):
                 for part in range(info.partitions)
                 if (found := self._tables.get((info.id, part))) and any(error is None for _, _, error in found.values())
             ]
-            finished[f"{rdd.node.name} {rdd.node.id}"] = keys
+            if keys:
+                finished.append(Result(f"{rdd.node.name} {rdd.node.id}", tuple(keys), limit))
         if finished:
             write_book(self, finished)
         self.capture = False

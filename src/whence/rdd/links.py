@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import numpy as np
 from whence.rdd.codec import AnyInts, ints, pack, pack_groups, pack_sorted
 from whence.rdd.wire import Origin, Tag
 
-MAGIC = b"whence01"
+MAGIC = b"whence02"
 BLOCK = 1 << 17  # elements; bounds what a task holds and what a look-up decodes
+_PIECES = 1 << 10  # small arrays; each costs some hundred bytes beside what it holds
 
 
 class Writer:
@@ -32,6 +32,10 @@ class Writer:
         self.runs = _Runs()
         self.error: str | None = None
         self.measures: list[tuple[int, int]] = []  # text: lines and bytes of each chunk, to find a line without a scan
+
+    def kept(self, made: Any) -> Any:
+        """The link itself, or something that forgets, where nobody will trace."""
+        return made
 
     def link(self, made: Link, node: int | None) -> None:
         made.writer = self
@@ -132,26 +136,63 @@ class _Runs:
         return [writer.section(pack_sorted(columns[0])), *(writer.section(pack(c)) for c in columns[1:])]
 
 
+class Column:
+    """Integers that come in small pieces: held as they come, packed and written a block at a time, so that a task never
+    holds more than a block. `differences`: of each to the one before, which compress where values run or stand."""
+
+    def __init__(self, differences: bool = False) -> None:
+        self._pieces: list[AnyInts] = []
+        self._held = 0
+        self._where: list[list[int]] = []
+        self._last = 0 if differences else None
+
+    def add(self, values: AnyInts, writer: Writer) -> None:
+        self._pieces.append(values)
+        self._held += len(values)
+        if self._held >= BLOCK:
+            self._flush(writer)
+        elif len(self._pieces) >= _PIECES:
+            self._pieces = [np.concatenate(self._pieces)]
+
+    def _flush(self, writer: Writer) -> None:
+        if not self._held:
+            return
+        values = self._pieces[0] if len(self._pieces) == 1 else np.concatenate(self._pieces)
+        if self._last is not None:
+            last = int(values[-1])
+            values, self._last = np.diff(values.astype(np.int64), prepend=self._last), last
+        self._where.append(writer.section(pack(values)))
+        self._pieces, self._held = [], 0
+
+    def finish(self, writer: Writer) -> list[list[int]]:
+        self._flush(writer)
+        return self._where
+
+
 class CountsLink(Link):
     def __init__(self) -> None:
-        self._parts: list[Any] = []
-        self._identical = True
+        self._column: Column | None = None  # None as long as each input became one output
         self.n_in = 0
 
     def add(self, n: int, counts: AnyInts | None) -> None:
+        if counts is None and self._column is None:
+            self.n_in += n
+            return
+        if self._column is None:
+            self._column = Column()
+            for at in range(0, self.n_in, BLOCK):
+                self._column.add(np.ones(min(BLOCK, self.n_in - at), dtype=np.uint8), self.writer)
         self.n_in += n
         if counts is None:
-            self._parts.append(n)
-        else:
-            self._identical = False
-            small = np.min_scalar_type(int(counts.max())) if n else np.uint8
-            self._parts.append(counts.astype(small))
+            counts = np.ones(n, dtype=np.uint8)
+        elif counts.dtype != np.uint8:
+            counts = counts.astype(np.min_scalar_type(int(counts.max())) if n else np.uint8)
+        self._column.add(counts, self.writer)
 
     def finish(self) -> dict[str, Any]:
-        if self._identical:
+        if self._column is None:
             return {"kind": "identity", "n": self.n_in}
-        parts = [np.ones(p, dtype=np.uint8) if isinstance(p, int) else p for p in self._parts]
-        return {"kind": "counts", "n": self.n_in, "counts": self.writer.section(pack(np.concatenate(parts)))}
+        return {"kind": "counts", "n": self.n_in, "counts": self._column.finish(self.writer)}
 
 
 class GroupsLink(Link):
@@ -167,6 +208,8 @@ class GroupsLink(Link):
         self.n += len(slots)
         if self._held >= BLOCK:
             self._flush()
+        elif len(self._pending) >= _PIECES:
+            self._pending = [np.concatenate(self._pending)]
 
     def _flush(self) -> None:
         if not self._held:
@@ -183,21 +226,17 @@ class GroupsLink(Link):
         return {"kind": "groups", "n": self.n, "blocks": self._blocks}
 
 
-@dataclass(eq=False)
 class ColumnsLink(Link):
-    width: int
-    _parts: list[list[AnyInts]] = field(default_factory=list)
+    def __init__(self, width: int) -> None:
+        # Differences compress well: the inner side of a product runs, the outer side stands.
+        self._columns = [Column(differences=True) for _ in range(width)]
 
     def add(self, *columns: AnyInts) -> None:
-        self._parts.append([c.astype(np.int64) for c in columns])
+        for held, column in zip(self._columns, columns, strict=True):
+            held.add(column, self.writer)
 
     def finish(self) -> dict[str, Any]:
-        columns = [
-            np.concatenate([p[i] for p in self._parts]) if self._parts else np.zeros(0, dtype=np.int64)
-            for i in range(self.width)
-        ]
-        # Differences compress well: the inner side of a product runs, the outer side stands.
-        return {"kind": "columns", "columns": [self.writer.section(pack(np.diff(c, prepend=0))) for c in columns]}
+        return {"kind": "columns", "columns": [c.finish(self.writer) for c in self._columns]}
 
 
 class PrefixLink(Link):
@@ -214,36 +253,42 @@ class PrefixLink(Link):
 
 class ListsLink(Link):
     def __init__(self) -> None:
+        self._sizes, self._flat = Column(), Column()
         self._lists: list[list[int]] = []
+        self._held = 0
 
     def add(self, inputs: list[int]) -> None:
         self._lists.append(inputs)
+        self._held += len(inputs)
+        if self._held >= BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._sizes.add(ints([len(x) for x in self._lists]), self.writer)
+        self._flat.add(ints([i for x in self._lists for i in x]), self.writer)
+        self._lists, self._held = [], 0
 
     def finish(self) -> dict[str, Any]:
-        sizes = ints([len(x) for x in self._lists])
-        flat = ints([i for x in self._lists for i in x])
-        return {"kind": "lists", "sizes": self.writer.section(pack(sizes)), "flat": self.writer.section(pack(flat))}
+        self._flush()
+        return {"kind": "lists", "sizes": self._sizes.finish(self.writer), "flat": self._flat.finish(self.writer)}
 
 
 class BucketsLink(Link):
     """`sizes`: how many elements each record stands for, where grouped values travel together."""
 
     def __init__(self, elements: bool) -> None:
-        self._parts: list[AnyInts] = []
-        self._sizes: list[AnyInts] | None = [] if elements else None
+        self._parts = Column()
+        self._sizes = Column() if elements else None
 
     def add(self, parts: AnyInts, sizes: AnyInts | None) -> None:
-        self._parts.append(parts)
+        self._parts.add(parts, self.writer)
         if self._sizes is not None:
             assert sizes is not None
-            self._sizes.append(sizes)
+            self._sizes.add(sizes, self.writer)
 
     def finish(self) -> dict[str, Any]:
-        def all_of(parts: list[AnyInts]) -> list[int]:
-            return self.writer.section(pack(np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)))
-
         return {
             "kind": "buckets",
-            "parts": all_of(self._parts),
-            "sizes": None if self._sizes is None else all_of(self._sizes),
+            "parts": self._parts.finish(self.writer),
+            "sizes": None if self._sizes is None else self._sizes.finish(self.writer),
         }

@@ -34,20 +34,33 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """One record of a result, by its partition and its number in it."""
+
+    result: str
+    part: int
+    number: int
+
+
+@dataclass(frozen=True)
 class Result:
-    """What an action computed: its partitions' tables."""
+    """What an action computed: its partitions' tables; `limit`: only its first records (take)."""
 
     name: str
     tables: tuple[tuple[int, int, int], ...]
+    limit: int | None = None
 
 
-def write_book(context: LineageContext, results: dict[str, list[tuple[int, int, int]]]) -> None:
+def write_book(context: LineageContext, results: list[Result]) -> None:
     sources = {}
     readers: dict[str, tuple[int, int, int]] = {}
     for node, rdd in context._sources.items():
         splits = context._splits.get(node)
         known = splits._found if splits is not None else None
-        sources[str(node)] = {"name": rdd.node.name, "splits": [asdict(s) for s in known] if known else None}
+        sources[str(node)] = {
+            "name": f"{rdd.node.name} {node}",
+            "splits": [asdict(s) for s in known] if known else None,
+        }
     for info in context._stages.values():
         if info.base.sources is None:
             continue
@@ -55,7 +68,7 @@ def write_book(context: LineageContext, results: dict[str, list[tuple[int, int, 
             for attempt, (_, _, error) in context._tables.get((info.id, part), {}).items():
                 if error is None:
                     readers[f"{node}/{number}"] = (info.id, part, attempt)
-    book = {"results": results, "sources": sources, "readers": readers}
+    book = {"results": [asdict(r) for r in results], "sources": sources, "readers": readers}
     os.makedirs(context._directory, exist_ok=True)
     path = Path(context._directory) / BOOK
     path.with_suffix(".tmp").write_text(json.dumps(book))
@@ -75,8 +88,15 @@ class PastRun:
         self._sources: dict[str, Any] = book["sources"]
         self._readers: dict[str, list[int]] = book["readers"]
         self.results = {
-            name: Result(name, tuple((s, p, a) for s, p, a in tables)) for name, tables in book["results"].items()
+            r["name"]: Result(r["name"], tuple((s, p, a) for s, p, a in r["tables"]), r["limit"])
+            for r in book["results"]
         }
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What was read, as `Witness.source` names it."""
+        read = {key.partition("/")[0] for key in self._readers}
+        return tuple(source["name"] for node, source in self._sources.items() if node in read)
 
     @property
     def name(self) -> str:
@@ -100,6 +120,30 @@ class PastRun:
                 raise StoreError(f"{result} has no record {number} in partition {part}.")
             state.setdefault(Place(*key, self._tables[key].last), []).append(np.array([number]))
         return self._witnesses(self._tables.back_all(merged(state), lambda _: None))
+
+    def forward(self, records: Iterable[Witness] | Iterable[tuple[str, int, int]]) -> list[Touched]:
+        """Every result record that these source records touched. A source record is a witness that `backward` gave, or
+        (source, partition, number in it)."""
+        numbers = {source["name"]: int(node) for node, source in self._sources.items()}
+        state: dict[Place, list[Any]] = {}
+        for record in records:
+            name, part, number = (record.source, record.part, record.number) if isinstance(record, Witness) else record
+            if name not in numbers:
+                raise StoreError(f"This run read no source {name!r}; it read {', '.join(numbers) or 'none'}.")
+            state.setdefault(Place(numbers[name], part, -1, 0), []).append(np.array([number]))
+        limits: dict[tuple[int, int, int], tuple[str, int]] = {}
+        for result in self.results.values():
+            left = result.limit
+            for key in result.tables:
+                n = self._tables[key].n_out
+                limits[key] = (result.name, n if left is None else min(n, left))
+                left = None if left is None else max(0, left - n)
+        found = self._tables.forth_all(merged(state), self._tables.readers(limits), set(limits), lambda _: None)
+        return [
+            Touched(limits[place[:3]][0], place.part, number)
+            for place, positions in found.items()
+            for number in positions[positions < limits[place[:3]][1]].tolist()
+        ]
 
     def _witnesses(self, state: State) -> list[Witness]:
         found: list[Witness] = []

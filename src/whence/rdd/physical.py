@@ -13,8 +13,8 @@ from pyspark import RDD, StorageLevel
 from pyspark.core.rdd import Partitioner, PipelinedRDD
 
 from whence.rdd.stages import Base, Node, StageInfo, Step, View, batch_of, flat_view, python_rdd, segments
-from whence.rdd.wire import Tagged
-from whence.rdd.worker import Shuffle, Stage, without_lineage
+from whence.rdd.wire import Origin, Tagged
+from whence.rdd.worker import Segment, Shuffle, Stage, without_lineage
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -42,12 +42,13 @@ class Computed(PipelinedRDD[Any, Any]):
         self._tagged: dict[int, Any] = {}
         self._view: RDD[Any] | None = None
         self._view_stage: StageInfo | None = None
+        self._tagged_stage: StageInfo | None = None
         self._aux: RDD[Any] | None = None
-        self._recorder: tuple[StageInfo, RDD[Any]] | None = None
+        self._recorder: tuple[StageInfo, View] | None = None
         self._storage: StorageLevel | None = None
         self._own_base: Base | None = None
         self._given_id: int | None = None
-        self._pending: list[Callable[[Any], None]] = []
+        self._fine = False  # a table with a space for every step, for traces that stop or start inside a chain
         self.is_cached = False
         self.is_checkpointed = False
         self.has_resource_profile = False
@@ -90,10 +91,14 @@ class Computed(PipelinedRDD[Any, Any]):
         """(function, Java RDD before it, reader) of a captured stage, and its entry in the context's books."""
         context, base = self.ctx, self._base
         jrdd = base.jrdd
-        made = segments(steps, base.node)
+        made = segments(steps, base.node, self._fine)
         info = context._new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
-        stage = Stage(
-            info.id,
+        return info, self._described(info.id, made, out, shuffle), jrdd, base.reader
+
+    def _described(self, number: int, made: list[Segment], out: str, shuffle: Shuffle | None) -> Stage:
+        context, base = self.ctx, self._base
+        return Stage(
+            number,
             context._directory,
             base.sources() if base.sources is not None else None,
             base.prelude,
@@ -104,7 +109,6 @@ class Computed(PipelinedRDD[Any, Any]):
             base.node.id if base.pair else None,
             None if base.pair or base.node.source else base.node.shown,
         )
-        return info, stage, jrdd, base.reader
 
     def _tagged_jrdd(self, batch: int) -> Any:
         """The records as tagged batches, for another stage to read."""
@@ -118,7 +122,9 @@ class Computed(PipelinedRDD[Any, Any]):
                 view = Computed(self.ctx, base, (), self._plain, self.partitioner)
                 self._tagged[batch] = view._tagged_jrdd(batch)
                 return self._tagged[batch]
-            _, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
+            info, stage, prev, reader = self._stage(self._steps, self.node, "tagged", None)
+            if batch == 0:
+                self._tagged_stage = info
             jrdd = python_rdd(self.ctx, prev, stage, reader, Tagged(batch), self.preservesPartitioning, self.is_barrier)
             if batch == 0 and self._storage is not None:
                 jrdd.persist(self.ctx._getJavaStorageLevel(self._storage))
@@ -177,11 +183,17 @@ class Computed(PipelinedRDD[Any, Any]):
                 )
         return self._view
 
-    def _recording_view(self) -> tuple[StageInfo, RDD[Any]]:
+    def _committed_stage(self) -> StageInfo | None:
+        """The stage whose tables hold this RDD's lineage, if anything ran it."""
+        made = [self._view_stage, self._recorder[0] if self._recorder is not None else None, self._tagged_stage]
+        return next((info for info in made if info is not None), None)
+
+    def _recording_view(self) -> tuple[StageInfo, View]:
         """Like the captured view, but with a table of its own even where there is nothing to run."""
         if self._steps and not self._pinned():
             view = self._captured_view()
             assert self._view_stage is not None
+            assert isinstance(view, View)
             return self._view_stage, view
         if self._recorder is not None:
             return self._recorder
@@ -191,6 +203,15 @@ class Computed(PipelinedRDD[Any, Any]):
         view = View(self.ctx.spark, prev, reader, stage, self.ctx.serializer, True, self.is_barrier, self.partitioner)
         self._recorder = info, view
         return self._recorder
+
+    def _again_view(self, order: dict[int, list[tuple[Origin, int, int]]]) -> RDD[Any]:
+        """The same records once more, with nothing written, from inputs in the order of an earlier run."""
+        stage = self._described(-1, segments(self._steps, self._base.node), "records", None)
+        stage.forget = True
+        if self._base.tagged:
+            stage.order = order
+        base = self._base
+        return View(self.ctx.spark, base.jrdd, base.reader, stage, self.ctx.serializer, True, self.is_barrier, None)
 
     def _auxiliary_view(self) -> RDD[Any]:
         """A plain RDD over this one's captured inputs that writes nothing for the last stage: for jobs which look at

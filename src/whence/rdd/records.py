@@ -11,10 +11,10 @@ from pyspark import RDD
 
 from whence.model import NonDeterministic
 from whence.rdd.codec import Ints
-from whence.rdd.narrow import Enumerate, Sample
-from whence.rdd.stages import StageInfo, Step
+from whence.rdd.narrow import Enumerate, Narrow, Sample
+from whence.rdd.stages import StageInfo
 from whence.rdd.tables import Table
-from whence.rdd.textfiles import check_unchanged, lines_at
+from whence.rdd.textfiles import Split, check_unchanged, lines_at
 from whence.rdd.walk import Place
 from whence.rdd.worker import through
 
@@ -33,12 +33,14 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
         return source_records(context, place, positions)
     info = context._stages[place.stage]
     table = context._open.of(place)
-    if place.space == 1 and _can_run_again(info, table):
-        inputs = table.back(1, positions)
+    ops = _run_again_by(info, table, place.space)
+    if ops:
+        inputs = positions
+        for space in range(place.space, 0, -1):
+            inputs = table.back(space, inputs)
         if len(inputs) <= _BY_HAND:
-            return _run_again(context, info, table, inputs, positions)
-    steps = steps_until(info, table, place.space)
-    return _by_job(context, info, steps, place.part, positions)
+            return _run_again(context, info, table, ops, place.space, inputs, positions)
+    return _selected(stage_view(context, [place]), place.part, positions)
 
 
 def source_records(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
@@ -48,20 +50,28 @@ def source_records(context: LineageContext, place: Place, positions: Ints) -> li
         if source._base.deserializer.use_unicode:  # type: ignore[attr-defined]
             return [str(line, "utf-8") for _, line in found]
         return [line for _, line in found]
-    return _selected(context._sources[place.stage]._captured_view(), place.part, positions)
+    return _selected(stage_view(context, [place]), place.part, positions)
 
 
 def text_lines(context: LineageContext, place: Place, positions: Ints) -> list[tuple[int, bytes]] | None:
     """(offset, line) of a text file's records; None where they have to be read through Spark."""
-    splits = context._splits.get(place.stage)
+    found = measured(context, place)
+    if found is None or len(positions) > _BY_HAND:
+        return None
+    return lines_at(*found, positions)
+
+
+def measured(context: LineageContext, place: Place) -> tuple[Split, tuple[Ints, Ints]] | None:
+    """What is needed to read lines at their offset; None where that cannot be."""
+    splits = context._splits.get(place.stage) if place.attempt < 0 else None
     if splits is None:
         return None
     split = splits[place.part]
     check_unchanged(split)
     table = _reader_of(context, place)
-    if table is None or table.measures is None or len(positions) > _BY_HAND:
+    if table is None or table.measures is None or lines_at(split, table.measures, np.zeros(0, dtype=np.int64)) is None:
         return None
-    return lines_at(split, table.measures, positions)
+    return split, table.measures
 
 
 def _reader_of(context: LineageContext, place: Place) -> Table | None:
@@ -79,24 +89,30 @@ def _reader_of(context: LineageContext, place: Place) -> Table | None:
     return None
 
 
-def _can_run_again(info: StageInfo, table: Table) -> bool:
-    """Narrow steps over a source, each record for itself."""
-    segment = info.segments[0]
-    return (
-        info.base.sources is not None
-        and info.base.node.source
-        and not info.base.pair
-        and table.links[0]["kind"] in ("counts", "identity")
-        and not any(isinstance(op, (Sample, Enumerate)) for op in segment.ops)
-    )
+def _run_again_by(info: StageInfo, table: Table, space: int) -> list[Narrow]:
+    """The narrow steps that lead from a source to a space, where each record can be run for itself; else none."""
+    if info.base.sources is None or not info.base.node.source or info.base.pair:
+        return []
+    ops = [step.op for step in info.steps[: lengths(info, table)[space]]]
+    each = [op for op in ops if isinstance(op, Narrow) and not isinstance(op, (Sample, Enumerate))]
+    return each if len(each) == len(ops) else []
 
 
-def _run_again(context: LineageContext, info: StageInfo, table: Table, inputs: Ints, positions: Ints) -> list[Any]:
+def _run_again(
+    context: LineageContext,
+    info: StageInfo,
+    table: Table,
+    ops: list[Narrow],
+    space: int,
+    inputs: Ints,
+    positions: Ints,
+) -> list[Any]:
     """The stage's first steps, on the inputs of the wanted records only."""
-    ops = info.segments[0].ops
     for op in ops:
         op.start(table.origin.part)
-    wanted = np.unique(table.forth(0, inputs))
+    wanted = inputs
+    for s in range(space):
+        wanted = np.unique(table.forth(s, wanted))
     records: list[Any] = []
     for origin, numbers in table.arrived_from(inputs):
         place = Place(origin.stage, origin.part, -1, 0)
@@ -112,33 +128,37 @@ def _run_again(context: LineageContext, info: StageInfo, table: Table, inputs: I
     return [records[i] for i in np.searchsorted(wanted, positions).tolist()]
 
 
-def steps_until(info: StageInfo, table: Table, space: int) -> tuple[Step, ...]:
-    """The steps whose records a space of the stage's table holds."""
+def lengths(info: StageInfo, table: Table) -> list[int]:
+    """Of each space of a stage's table: how many of the stage's steps its records have passed."""
     kinds = [link["kind"] for link in table.links]
-    at = 1 if info.base.pair else 0
+    found = [0, 0] if info.base.pair else [0]
     taken = 0
     for segment in info.segments:
-        if at >= space:
-            break
         if segment.ops:
             taken += len(segment.ops)
-            at += 1
-            if at >= space:
-                break
+            found.append(taken)
         if segment.barrier is not None:
             taken += 1
-            at += 1
-            if at < len(kinds) and kinds[at] == "lists" and kinds[at - 1] == "groups":
-                at += 1
-    return info.steps[:taken]
+            found.append(taken)
+            at = len(found) - 1
+            if at < len(kinds) and kinds[at] == "lists" and kinds[at - 1] == "groups":  # a combiner that spilled
+                found.append(taken)
+    return found
 
 
-def _by_job(context: LineageContext, info: StageInfo, steps: tuple[Step, ...], part: int, positions: Ints) -> list[Any]:
+def stage_view(context: LineageContext, places: list[Place]) -> RDD[Any]:
+    """A plain RDD of the records of one space of a stage, or of a source, for the partitions of these places: what is
+    run again for them arrives in the order in which it arrived when the job ran."""
     from whence.rdd.lineage_rdd import LineageRDD
 
+    first = places[0]
     with context._asked():
-        view = LineageRDD(context, info.base, steps, lambda: context.spark.emptyRDD())._auxiliary_view()
-        return _selected(view, part, positions)
+        if first.attempt < 0:
+            return context._sources[first.stage]._captured_view()
+        info = context._stages[first.stage]
+        steps = info.steps[: lengths(info, context._open.of(first))[first.space]]
+        again = LineageRDD(context, info.base, steps, lambda: context.spark.emptyRDD())
+        return again._again_view({p.part: context._open.of(p).arrival for p in places})
 
 
 def _selected(view: RDD[Any], part: int, positions: Ints) -> list[Any]:

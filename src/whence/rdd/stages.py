@@ -107,9 +107,9 @@ def batch_of(serializer: Serializer) -> int:
     return serializer.batchSize if isinstance(serializer, BatchedSerializer) else 1
 
 
-def segments(steps: tuple[Step, ...], base: Node) -> list[Segment]:
+def segments(steps: tuple[Step, ...], base: Node, fine: bool = False) -> list[Segment]:
     """Narrow steps are fused; what counts records (sampling, numbering) starts a segment of its own, so that it can be
-    run again on some of its records."""
+    run again on some of its records. `fine`: nothing is fused, so that every step has a space of its own."""
     found: list[Segment] = []
     narrow: list[Narrow] = []
     last = base
@@ -118,7 +118,8 @@ def segments(steps: tuple[Step, ...], base: Node) -> list[Segment]:
             found.append(Segment(narrow, last.shown, step.op, step.node.shown))
             narrow = []
         else:
-            if narrow and (isinstance(step.op, (Sample, Enumerate)) or isinstance(narrow[-1], (Sample, Enumerate))):
+            counting = (Sample, Enumerate)
+            if narrow and (fine or isinstance(step.op, counting) or isinstance(narrow[-1], counting)):
                 found.append(Segment(narrow, last.shown, None, None))
                 narrow = []
             narrow.append(step.op)
@@ -173,6 +174,19 @@ class View(PipelinedRDD[Any, Any]):
         self._bypass_serializer = False
         self.partitioner = partitioner
         self.is_barrier = barrier
+
+    def running(self, func: Callable[[int, Any], Any]) -> View:
+        """The same with another function."""
+        return View(
+            self.ctx,
+            self._prev_jrdd,
+            self._prev_jrdd_deserializer,
+            func,
+            self._jrdd_deserializer,
+            self.preservesPartitioning,
+            self.is_barrier,
+            self.partitioner,
+        )
 
 
 def flat_view(context: LineageContext, jrdd: Any, deserializer: Serializer, partitioner: Any) -> RDD[Any]:

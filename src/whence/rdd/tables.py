@@ -61,10 +61,15 @@ class Table:
             f.seek(where[0])
             return f.read(where[1])
 
-    def _ints(self, where: list[int]) -> Ints:
-        if where[0] not in self._kept:
-            self._kept[where[0]] = unpack(self.read(where))
-        found: Ints = self._kept[where[0]]
+    def _ints(self, where: list[list[int]]) -> Ints:
+        """A column, in as many pieces as it was written in."""
+        if not where:
+            return np.zeros(0, dtype=np.int64)
+        key = where[0][0]
+        if key not in self._kept:
+            pieces = [unpack(self.read(w)) for w in where]
+            self._kept[key] = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        found: Ints = self._kept[key]
         return found
 
     @cached_property
@@ -91,6 +96,14 @@ class Table:
         return len(self.links) - int(self.shuffled)
 
     # Space 0 and the origins
+
+    @property
+    def arrival(self) -> list[tuple[Origin, int, int]]:
+        """In what order records arrived: of which origin (whatever its attempt), from which number, how many."""
+        starts, origins, firsts = self.runs
+        counts = np.diff(starts, append=self.n_in)
+        who = [o._replace(attempt=0) for o in self.origins]
+        return [(who[o], f, n) for o, f, n in zip(origins.tolist(), firsts.tolist(), counts.tolist(), strict=True)]
 
     def arrived_from(self, positions: Ints) -> Iterator[tuple[Origin, Ints]]:
         starts, origins, firsts = self.runs
@@ -199,14 +212,12 @@ class Table:
         raise AssertionError(kind)
 
     def _ends(self, link: dict[str, Any]) -> Ints:
-        key = -1 - link["counts"][0]
-        if key not in self._kept:
-            self._kept[key] = np.cumsum(self._ints(link["counts"]))
-        found: Ints = self._kept[key]
-        return found
+        return self._cumulated(link["counts"])
 
-    def _cumulated(self, where: list[int]) -> Ints:
-        key = -1 - where[0]
+    def _cumulated(self, where: list[list[int]]) -> Ints:
+        if not where:
+            return np.zeros(0, dtype=np.int64)
+        key = -1 - where[0][0]
         if key not in self._kept:
             self._kept[key] = np.cumsum(self._ints(where))
         found: Ints = self._kept[key]

@@ -79,13 +79,14 @@ def lines_at(split: Split, measures: tuple[Ints, Ints], numbers: Ints) -> list[t
         offsets = first + np.concatenate(([0], np.cumsum(sizes))) + width * starts
         found: list[tuple[int, bytes]] = []
         chunk = np.searchsorted(starts, numbers, side="right") - 1
-        for c in np.unique(chunk).tolist():
+        chunks, begins = np.unique(chunk, return_index=True)
+        for c, some in zip(chunks.tolist(), np.split(numbers, begins[1:]), strict=False):
             f.seek(int(offsets[c]))
             lines = f.read(int(min(offsets[c + 1], last) - offsets[c])).splitlines()
             if len(lines) != counts[c]:
                 return None
             at = np.cumsum([int(offsets[c]), *(len(x) + width for x in lines)])
-            for number in (numbers[chunk == c] - starts[c]).tolist():
+            for number in (some - starts[c]).tolist():
                 found.append((int(at[number]), lines[number]))
         return found
 

@@ -3,27 +3,28 @@ when an action asks for it; goBack and goNext move the point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark import RDD
 
 from whence.rdd.capture import captured
-from whence.rdd.inside import back_to
+from whence.rdd.inside import Key, back_to, on_the_way
+from whence.rdd.jobs import records_of
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.propagate import read_full
 from whence.rdd.records import records_at
 from whence.rdd.stages import Base, Node
-from whence.rdd.walk import Place, State, Tables
+from whence.rdd.walk import Place, State, Tables, merged_states
+from whence.rdd.wire import Origin
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
 
 
 class Traced(LineageRDD):
-    def __init__(self, context: LineageContext, evaluate: Callable[[Traced], State], origin: LineageRDD) -> None:
+    def __init__(self, context: LineageContext, evaluate: Callable[[Traced], State], origin: LineageRDD | None) -> None:
         node = Node(next(context._ids), "trace", (), source=True)
         context._sources[node.id] = self
         serializer = context.spark.serializer
@@ -35,6 +36,7 @@ class Traced(LineageRDD):
         )
         self._evaluate, self._origin = evaluate, origin
         self._found: State | None = None
+        self._fetched: list[Any] | None = None
         self._notes: list[str] = []
         super().__init__(context, base, (), lambda: RDD(base.jrdd, context.spark, serializer))
 
@@ -87,65 +89,54 @@ class Traced(LineageRDD):
 
     def goNext(self) -> Traced:
         def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
-            _, readers = self._readers()
-            return tables.forth(self._on_the_way(tables, state, readers, note), readers, note)
+            nodes, limits, readers = self._readers()
+            at, ahead = on_the_way(self.ctx, state, nodes, _read(limits, readers), note)
+            unseen = {p: x for p, x in ahead.items() if tables.node(p) is None}
+            found = tables.forth({**at, **unseen}, readers, note)
+            return merged_states(found, {p: x for p, x in ahead.items() if p not in unseen})
 
-        return self._moved(move)
+        return self._moved(move, forward=True)
 
     def goNextAll(self) -> Traced:
         """To every result that an action computed from these records."""
 
         def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
-            limits, readers = self._readers()
-            start = self._on_the_way(tables, state, readers, note)
+            nodes, limits, readers = self._readers()
+            start = merged_states(*on_the_way(self.ctx, state, nodes, _read(limits, readers), note))
             found = tables.forth_all(start, readers, set(limits), note)
             found = {p: x[x < limits[p[:3]]] for p, x in found.items()}
             return {p: x for p, x in found.items() if len(x)}
 
-        return self._moved(move)
+        return self._moved(move, forward=True)
 
-    def _moved(self, move: Callable[[Tables, State, Callable[[str], None]], State]) -> Traced:
+    def _moved(self, move: Callable[[Tables, State, Callable[[str], None]], State], forward: bool = False) -> Traced:
         def evaluate(traced: Traced) -> State:
             before = self.state
             traced._notes.extend(self._notes)
             return move(self.ctx._open, before, traced._note)
 
-        return Traced(self.ctx, evaluate, self._origin)
+        return Traced(self.ctx, evaluate, self._origin if forward else None)
 
     def _note(self, note: str) -> None:
         if note not in self._notes:
             self._notes.append(note)
 
-    def _readers(self) -> tuple[dict[tuple[int, int, int], int], Any]:
-        """The results' tables, each with how many of its records an action computed, and who read what for them."""
-        limits: dict[tuple[int, int, int], int] = {}
+    def _readers(self) -> tuple[list[Node], dict[Key, int], dict[Origin, list[Key]]]:
+        """The results, their tables, each with how many of its records an action computed, and who read what for them.
+        The RDD that the way forward began at is none of its own results."""
+        nodes: list[Node] = []
+        limits: dict[Key, int] = {}
         for rdd, limit in list(self.ctx._results.values()):
             if rdd is self._origin and len(self.ctx._results) > 1:
                 continue
+            nodes.append(rdd.node)
             left = limit
             for key in captured(rdd):
                 n = self.ctx._open[key].n_out
                 taken = n if left is None else min(n, left)
                 left = None if left is None else left - taken
                 limits[key] = taken
-        return limits, self.ctx._open.readers(limits)
-
-    def _on_the_way(self, tables: Tables, state: State, readers: Any, note: Callable[[str], None]) -> State:
-        """An RDD made only to ask (a filter over the input, say) led to no result: step back to what did."""
-        read = {key for keys in readers.values() for key in keys}
-        while any(p.attempt >= 0 and p[:3] not in read for p in state):
-            aside = {p: x for p, x in state.items() if p.attempt >= 0 and p[:3] not in read}
-            if any(
-                origin in readers
-                for p, x in aside.items()
-                for origin, _ in (tables.of(p).leaves_as(x) if p.space == tables.of(p).last else ())
-            ):
-                break
-            rest = {p: x for p, x in state.items() if p not in aside}
-            for p, x in tables.back(aside, note).items():
-                rest[p] = np.union1d(rest[p], x) if p in rest else x
-            state = rest
-        return state
+        return nodes, limits, self.ctx._open.readers(limits)
 
     # The answer
 
@@ -165,25 +156,44 @@ class Traced(LineageRDD):
         _ = self.state
         return tuple(self._notes)
 
-    @cached_property
+    @property
+    def _large(self) -> bool:
+        return self.count() > self.ctx.large
+
     def _records(self) -> list[Any]:
-        return [r for place, positions in self.state.items() for r in records_at(self.ctx, place, positions)]
+        if self._fetched is None:
+            at = self.state.items()
+            self._fetched = [r for place, positions in at for r in records_at(self.ctx, place, positions)]
+        return self._fetched
 
     def _load(self) -> Any:
-        records = self._records
+        if self._large:
+            return records_of(self.ctx, self.state)._jrdd
+        records = self._records()
         slices = max(1, min(len(self.state), self.ctx.defaultParallelism, len(records)))
         return self.ctx.spark.parallelize(records, slices)._jrdd
 
-    # The records are on the driver once the trace is evaluated: these need no Spark job.
+    # A small trace's records are fetched by the driver: these need no Spark job.
 
     def collect(self) -> list[Any]:
-        return list(self._records)
+        if self._large:
+            with self.ctx._job("reading"):
+                found: list[Any] = records_of(self.ctx, self.state).collect()
+            return found
+        return list(self._records())
 
     def count(self) -> int:
         return sum(map(len, self.state.values()))
 
     def take(self, num: int) -> list[Any]:
-        return self._records[:num]
+        if self._fetched is not None:
+            return self._fetched[:num]
+        found: list[Any] = []
+        for place, positions in self.state.items():
+            if len(found) >= num:
+                break
+            found.extend(records_at(self.ctx, place, positions[: num - len(found)]))
+        return found
 
     def isEmpty(self) -> bool:
         return self.count() == 0
@@ -200,6 +210,11 @@ class Traced(LineageRDD):
                 break
 
 
+def _read(limits: Iterable[Key], readers: Mapping[Any, list[Key]]) -> set[Key]:
+    """All tables that results were made from."""
+    return {*limits, *(key for keys in readers.values() for key in keys)}
+
+
 def stored_whole(context: LineageContext, state: State, note: Callable[[str], None]) -> State | None:
     """The way to the sources where the strategy put it together beforehand."""
     found: State = {}
@@ -211,9 +226,8 @@ def stored_whole(context: LineageContext, state: State, note: Callable[[str], No
             return None
         for text in one[1]:
             note(text)
-        for p, x in one[0].items():
-            found[p] = np.union1d(found[p], x) if p in found else x
-    return dict(sorted(found.items()))
+        found = merged_states(found, one[0])
+    return found
 
 
 def whole_source(context: LineageContext, rdd: LineageRDD) -> State:

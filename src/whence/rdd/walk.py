@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,112 @@ class LineageMissing(StoreError):
     """Associations that a trace needs are not in the store."""
 
 
+class Item(NamedTuple):
+    """Positions to go on from within one table: in a space of it; or, `at` being an origin, numbers of what left the
+    table (backward) or arrived at it (forward). `start`: the node where the step began."""
+
+    at: int | Origin
+    positions: Ints
+    start: int | None
+
+
+@dataclass
+class Moved:
+    """What came of walking within one table."""
+
+    stopped: list[tuple[Place, Ints]] = field(default_factory=list)
+    left: list[tuple[Origin, Ints, int | None]] = field(default_factory=list)
+    ended: list[tuple[Place, Ints, list[Origin]]] = field(default_factory=list)  # forward: what left, and as whose
+    notes: list[str] = field(default_factory=list)
+
+
+Todo = dict[tuple[int, int, int], list[Item]]
+
+
+def _together(found: Iterable[tuple[int, int | None, Ints]]) -> list[tuple[int, int | None, Ints]]:
+    parts: dict[tuple[int, int | None], list[Ints]] = defaultdict(list)
+    for space, start, positions in found:
+        if len(positions):
+            parts[space, start].append(positions)
+    return [(*k, x[0] if len(x) == 1 else np.unique(np.concatenate(x))) for k, x in parts.items()]
+
+
+def _noted(table: Table, link: int, notes: list[str]) -> None:
+    said = table.links[link].get("note") if table.links[link]["kind"] == "prefix" else None
+    if said and said not in notes:
+        notes.append(said)
+
+
+def back_inside(table: Table, key: tuple[int, int, int], items: list[Item], whole: bool) -> Moved:
+    """Back to the nearest records of the program, or (`whole`) to what arrived at the table."""
+    moved = Moved()
+
+    def entered(item: Item) -> tuple[int, int | None, Ints]:
+        if not isinstance(item.at, Origin):
+            return item.at, item.start, item.positions
+        found, ranks = table.left_as(item.at, item.positions)
+        if table.element_space is not None:
+            return table.element_space, item.start, table.left_elements(found, ranks)
+        return table.last, item.start, np.unique(found)
+
+    def walk(space: int, start: int | None, positions: Ints, arrived: bool) -> None:
+        while len(positions):
+            if arrived and not whole and table.node(space) not in (None, start):
+                moved.stopped.append((Place(*key, space), positions))
+                return
+            if not space:
+                moved.left.extend((o, numbers, start) for o, numbers in table.arrived_from(positions))
+                return
+            _noted(table, space - 1, moved.notes)
+            positions = table.back(space, positions)
+            space, arrived = space - 1, True
+
+    for came in (False, True):
+        for found in _together(entered(i) for i in items if isinstance(i.at, Origin) == came):
+            walk(*found, came)
+    return moved
+
+
+def forth_inside(table: Table, key: tuple[int, int, int], items: list[Item], whole: bool) -> Moved:
+    """On to the nearest records of the program, or (`whole`) to what left the table."""
+    moved = Moved()
+
+    def entered(item: Item) -> tuple[int, int | None, Ints]:
+        if not isinstance(item.at, Origin):
+            return item.at, item.start, item.positions
+        return 0, item.start, table.arrivals_of(item.at, np.unique(item.positions))
+
+    def walk(space: int, start: int | None, positions: Ints, arrived: bool) -> None:
+        while len(positions):
+            if arrived and not whole and table.node(space) not in (None, start):
+                moved.stopped.append((Place(*key, space), positions))
+                return
+            if space in (table.element_space, table.last):
+                grouped = space == table.element_space
+                leaving = list(table.leaving_elements(positions) if grouped else table.leaves_as(positions))
+                moved.left.extend((o, numbers, start) for o, numbers in leaving)
+                if space == table.last:
+                    moved.ended.append((Place(*key, space), positions, [o for o, _ in leaving]))
+                return
+            _noted(table, space, moved.notes)
+            positions = table.forth(space, positions)
+            space, arrived = space + 1, True
+
+    for came in (False, True):
+        for found in _together(entered(i) for i in items if isinstance(i.at, Origin) == came):
+            walk(*found, came)
+    return moved
+
+
 class Tables:
-    """Opens tables, and keeps them open: a second trace is warm."""
+    """Opens tables, and keeps them open: a second trace is warm. `elsewhere` runs large levels of a walk: all that is
+    to be done within each table, a level being one stage of the program."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.errors: dict[tuple[int, int, int], str] = {}  # why a table was not written
+        self.elsewhere: Callable[[Todo, bool, bool], list[Moved]] | None = None
+        self.large = 0  # positions, above which `elsewhere` is asked
         self._open: dict[tuple[int, int, int], Table] = {}
 
     def __getitem__(self, key: tuple[int, int, int]) -> Table:
@@ -64,50 +165,57 @@ class Tables:
     def node(self, place: Place) -> int | None:
         return place.stage if place.attempt < 0 else self.of(place).node(place.space)
 
+    def _level(self, todo: Todo, forward: bool, whole: bool, note: Callable[[str], None]) -> list[Moved]:
+        if self.elsewhere is not None and sum(len(i.positions) for items in todo.values() for i in items) > self.large:
+            moved = self.elsewhere(todo, forward, whole)
+        else:
+            inside = forth_inside if forward else back_inside
+            moved = [inside(self[key], key, items, whole) for key, items in todo.items()]
+        for said in dict.fromkeys(text for m in moved for text in m.notes):
+            note(said)
+        return moved
+
     # Backward
 
-    def _one_back(self, place: Place, positions: Ints, note: Callable[[str], None]) -> Iterator[tuple[Place, Ints]]:
-        table = self.of(place)
-        if place.space:
-            link = table.links[place.space - 1]
-            if link["kind"] == "prefix" and link["note"]:
-                note(link["note"])
-            yield place._replace(space=place.space - 1), table.back(place.space, positions)
-            return
-        for origin, numbers in table.arrived_from(positions):
-            if origin.attempt < 0:
-                yield Place(origin.stage, origin.part, -1, 0), numbers
-                continue
-            writer = self.of(origin)
-            found, ranks = writer.left_as(origin, numbers)
-            if writer.element_space is not None:
-                yield Place(*origin[:3], writer.element_space), writer.left_elements(found, ranks)
-            else:
-                yield Place(*origin[:3], writer.last), np.unique(found)
-
-    def back(self, state: State, note: Callable[[str], None]) -> State:
-        """One step: to the records of the program that these came from directly. Sources stay."""
+    def back(self, state: State, note: Callable[[str], None], whole: bool = False) -> State:
+        """One step: to the records of the program that these came from directly; or, `whole`, to the sources. Sources
+        stay."""
         done: dict[Place, list[Ints]] = defaultdict(list)
-        todo = [(place, positions, self.node(place)) for place, positions in state.items()]
-        while todo:
-            place, positions, start = todo.pop()
+        todo: Todo = defaultdict(list)
+        for place, positions in state.items():
             if place.attempt < 0:
                 done[place].append(positions)
-                continue
-            for before, found in self._one_back(place, positions, note):
-                if not len(found):
-                    continue
-                node = self.node(before)
-                if node is not None and node != start:
-                    done[before].append(found)
-                else:
-                    todo.append((before, found, start))
+            else:
+                todo[place[:3]].append(Item(place.space, positions, None if whole else self.node(place)))
+        while todo:
+            moved, todo = self._level(todo, False, whole, note), defaultdict(list)
+            for m in moved:
+                for place, positions in m.stopped:
+                    done[place].append(positions)
+                for origin, numbers, start in m.left:
+                    if origin.attempt < 0:
+                        done[Place(origin.stage, origin.part, -1, 0)].append(numbers)
+                    else:
+                        todo[origin[:3]].append(Item(origin, numbers, start))
         return merged(done)
 
     def back_all(self, state: State, note: Callable[[str], None]) -> State:
-        while any(place.attempt >= 0 for place in state):
-            state = self.back(state, note)
-        return state
+        return self.back(state, note, whole=True)
+
+    def arrivals(self, place: Place, positions: Ints) -> list[tuple[Place, Ints]]:
+        """Where what arrived at a table (its space 0) had been before."""
+        found: list[tuple[Place, Ints]] = []
+        for origin, numbers in self.of(place).arrived_from(positions):
+            if origin.attempt < 0:
+                found.append((Place(origin.stage, origin.part, -1, 0), numbers))
+                continue
+            writer = self.of(origin)
+            at, ranks = writer.left_as(origin, numbers)
+            if writer.element_space is not None:
+                found.append((Place(*origin[:3], writer.element_space), writer.left_elements(at, ranks)))
+            else:
+                found.append((Place(*origin[:3], writer.last), np.unique(at)))
+        return found
 
     # Forward
 
@@ -127,52 +235,11 @@ class Tables:
                     todo.append(origin[:3])
         return found
 
-    def _one_forth(
-        self,
-        place: Place,
-        positions: Ints,
-        readers: dict[Origin, list[tuple[int, int, int]]],
-        note: Callable[[str], None],
-    ) -> Iterator[tuple[Place, Ints]]:
-        if place.attempt < 0:
-            leaving: Iterable[tuple[Origin, Ints]] = [(Origin(place.stage, place.part, -1, -1), positions)]
-        else:
-            table = self.of(place)
-            if place.space == table.element_space:
-                leaving = table.leaving_elements(positions)
-            elif place.space < table.last:
-                link = table.links[place.space]
-                if link["kind"] == "prefix" and link["note"]:
-                    note(link["note"])
-                yield place._replace(space=place.space + 1), table.forth(place.space, positions)
-                return
-            else:
-                leaving = table.leaves_as(positions)
-        for origin, numbers in leaving:
-            for key in readers.get(origin, ()):
-                yield Place(*key, 0), self[key].arrivals_of(origin, np.unique(numbers))
-
     def forth(
         self, state: State, readers: dict[Origin, list[tuple[int, int, int]]], note: Callable[[str], None]
     ) -> State:
         """One step on; what nobody read stays where it is."""
-        done: dict[Place, list[Ints]] = defaultdict(list)
-        todo = [(place, positions, self.node(place)) for place, positions in state.items()]
-        while todo:
-            place, positions, start = todo.pop()
-            went = False
-            for after, found in self._one_forth(place, positions, readers, note):
-                went = True
-                if not len(found):
-                    continue
-                node = self.node(after)
-                if node is not None and node != start:
-                    done[after].append(found)
-                else:
-                    todo.append((after, found, start))
-            if not went and place.attempt >= 0 and place.space == self.of(place).last:
-                done[place].append(positions)
-        return merged(done)
+        return self._forth(state, readers, None, note)
 
     def forth_all(
         self,
@@ -182,24 +249,46 @@ class Tables:
         note: Callable[[str], None],
     ) -> State:
         """On to every result. A result that others were computed from is one of them, and the way goes on from it."""
+        return self._forth(state, readers, results, note)
+
+    def _forth(
+        self,
+        state: State,
+        readers: dict[Origin, list[tuple[int, int, int]]],
+        results: set[tuple[int, int, int]] | None,
+        note: Callable[[str], None],
+    ) -> State:
         done: dict[Place, list[Ints]] = defaultdict(list)
-        seen: dict[Place, Ints] = {}
-        while state:
-            ahead: dict[Place, list[Ints]] = defaultdict(list)
-            for place, positions in state.items():
-                if place in seen:
-                    positions = np.setdiff1d(positions, seen[place])
-                    if not len(positions):
-                        continue
-                    seen[place] = np.union1d(seen[place], positions)
-                else:
-                    seen[place] = positions
-                if place.attempt >= 0 and place[:3] in results and place.space == self.of(place).last:
+        seen: dict[tuple[tuple[int, int, int], Origin], Ints] = {}
+        todo: Todo = defaultdict(list)
+
+        def goes_on(origin: Origin, numbers: Ints, start: int | None) -> None:
+            for key in readers.get(origin, ()):
+                fresh = numbers
+                if results is not None:
+                    before = seen.get((key, origin))
+                    fresh = numbers if before is None else np.setdiff1d(numbers, before)
+                    seen[key, origin] = fresh if before is None else np.union1d(before, fresh)
+                if len(fresh):
+                    todo[key].append(Item(origin, fresh, start))
+
+        for place, positions in state.items():
+            start = self.node(place) if results is None else None
+            if place.attempt < 0:
+                goes_on(Origin(place.stage, place.part, -1, -1), positions, start)
+            else:
+                todo[place[:3]].append(Item(place.space, positions, start))
+        while todo:
+            moved = self._level(todo, True, results is not None, note)
+            todo = defaultdict(list)
+            for m in moved:
+                for place, positions in m.stopped:
                     done[place].append(positions)
-                for after, found in self._one_forth(place, positions, readers, note):
-                    if len(found):
-                        ahead[after].append(found)
-            state = merged(ahead)
+                for place, positions, origins in m.ended:
+                    if place[:3] in results if results is not None else not any(o in readers for o in origins):
+                        done[place].append(positions)
+                for origin, numbers, start in m.left:
+                    goes_on(origin, numbers, start)
         return merged(done)
 
 
@@ -208,3 +297,11 @@ def merged(found: dict[Place, list[Ints]]) -> State:
         place: parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
         for place, parts in sorted(found.items())
     }
+
+
+def merged_states(*states: State) -> State:
+    found: dict[Place, list[Ints]] = defaultdict(list)
+    for state in states:
+        for place, positions in state.items():
+            found[place].append(positions)
+    return merged(found)

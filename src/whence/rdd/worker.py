@@ -17,6 +17,7 @@ from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
 from pyspark.taskcontext import TaskContext
 
+from whence.model import NonDeterministic
 from whence.rdd.barriers import Barrier, Stream
 from whence.rdd.codec import AnyInts
 from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
@@ -68,8 +69,16 @@ class Stage:
         self.out = out  # "records": flat, "tagged": lists with the origin, "shuffle": bytes for Spark
         self.shuffle = shuffle
         self.committed = committed
+        self.order: dict[int, list[tuple[Origin, int, int]]] = {}  # per split: the arrivals of an earlier run
+        self.forget = False  # write no table
 
     def __call__(self, split: int, chunks: Iterable[Chunk]) -> Iterator[Any]:
+        if split in self.order:
+            chunks = in_order(chunks, self.order[split], self._elements_arrive())
+        if self.forget:
+            if self.prelude is not None:
+                chunks = _prelude(self.prelude, split, chunks)
+            return itertools.chain.from_iterable(self._stream(split, chunks, _Nowhere()))
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
@@ -82,21 +91,25 @@ class Stage:
             return ((records, origin) for records in self._kept(self._stream(split, chunks, table), table))
         return itertools.chain.from_iterable(self._kept(self._stream(split, chunks, table), table))
 
+    def _elements_arrive(self) -> bool:
+        return bool(self.segments) and not self.segments[0].ops and _elements(self.segments[0].barrier)
+
     def _stream(self, split: int, chunks: Iterable[Chunk], table: Writer) -> Stream:
-        elements = bool(self.segments) and not self.segments[0].ops and _elements(self.segments[0].barrier)
+        elements = self._elements_arrive()
         met: ColumnsLink | None = None
         if self.pair_node is not None:
-            met = ColumnsLink(2)
+            met = table.kept(ColumnsLink(2))
             table.link(met, self.pair_node)
         stream = _arrive(chunks, table, self.sources[split] if self.sources else None, elements, met)
-        for segment in self.segments:
-            lazy = segment.barrier is not None and segment.barrier.lazy
+        for number, segment in enumerate(self.segments):
+            follows = next((s.barrier for s in self.segments[number:] if s.barrier is not None), None)
+            lazy = follows is not None and follows.lazy
             if segment.ops:
-                counts = CountsLink()
+                counts = table.kept(CountsLink())
                 table.link(counts, segment.node)
                 stream = _narrow(stream, segment.ops, counts, split, lazy)
             if segment.barrier is not None:
-                link = segment.barrier.link()
+                link = table.kept(segment.barrier.link())
                 table.link(link, segment.barrier_node)
                 stream = segment.barrier.run(stream, link, table, split)
         return stream
@@ -117,6 +130,7 @@ class Stage:
         plan = self.shuffle
         assert plan is not None
         link = BucketsLink(plan.elements)
+        link.writer = table
         partition = _partitioner(plan)
         buckets = _Buckets(plan, origin)
         n = 0
@@ -127,8 +141,8 @@ class Stage:
                 parts = partition(records)
                 sizes = None
                 if plan.elements:
-                    sizes = np.fromiter((len(v) for _, v in records), dtype=np.int64, count=len(records))
-                link.add(np.array(parts, dtype=np.uint32), sizes)
+                    sizes = np.fromiter((len(v) for _, v in records), dtype=np.uint32, count=len(records))
+                link.add(np.array(parts, dtype=np.uint16 if plan.partitions <= 1 << 16 else np.uint32), sizes)
                 if plan.side is not None:
                     side = plan.side
                     records = [(k, [(side, v) for v in vs]) for k, vs in records]
@@ -208,6 +222,9 @@ class _Nowhere(Writer):
     def section(self, data: bytes) -> list[int]:
         return [0, 0]
 
+    def kept(self, made: Any) -> Any:
+        return _Forgetful()
+
     def link_after(self, before: Link, made: Link) -> None:
         made.writer = self
 
@@ -219,6 +236,30 @@ class _Forgetful:
 
     def add(self, *_: Any) -> None:
         pass
+
+
+def in_order(chunks: Iterable[Chunk], order: list[tuple[Origin, int, int]], elements: bool) -> Iterator[Chunk]:
+    """Chunks in the order of an earlier run. What Spark fetches from other machines comes as it comes; a run that must
+    give the same records at the same positions waits for those that are due, and holds the others."""
+    arriving = iter(chunks)
+    held: dict[tuple[Origin, int], Chunk] = {}
+    for origin, first, count in order:
+        number = first
+        while number < first + count:
+            due = (origin, number)
+            while due not in held:
+                chunk = next(arriving, None)
+                if chunk is None or not isinstance(chunk[1], Tag):
+                    raise NonDeterministic(
+                        "The inputs of a stage that was run again for a trace are not those of the job: a function "
+                        "before it does not give the same again."
+                    )
+                held[chunk[1].origin._replace(attempt=0), chunk[1].first] = chunk
+            records, _ = chunk = held.pop(due)
+            number += sum(len(v) for _, v in records) if elements else len(records)
+            yield chunk
+    yield from held.values()
+    yield from arriving
 
 
 def without_lineage(made: list[Segment]) -> Callable[[int, Any], Any]:
@@ -365,6 +406,23 @@ def _first_failure(ops: list[Narrow], records: list[Any], split: int, failed: Ex
     return failed
 
 
+def _hash(key: Any) -> int:
+    """PySpark's portable_hash, which looks into the environment for every part of every key, without that look."""
+    if isinstance(key, tuple):
+        mixed = 0x345678
+        for part in key:
+            own = hash(part) if type(part) is str else _hash(part)
+            mixed = ((mixed ^ own) * 1000003) & sys.maxsize
+        return mixed ^ len(key)
+    return 0 if key is None else hash(key)
+
+
+def _same_hash(key: Any) -> bool:
+    """Whether this PySpark hashes as we do."""
+    tried = (key, (), (None, "a", (1, ("b", -1.5))))
+    return all(_hash(k) == portable_hash(k) for k in tried)
+
+
 def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
     function, n = plan.function, plan.partitions
 
@@ -374,7 +432,9 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
     def hashed(records: list[Any]) -> list[int]:
         keys = [k for k, _ in records]
         if any(issubclass(t, tuple) or t is type(None) for t in set(map(type, keys))):
-            return one_by_one(records)
+            if not _same_hash(keys[0]):
+                return one_by_one(records)
+            return [h % n for h in map(_hash, keys)]
         return [h % n for h in map(hash, keys)]
 
     if function is portable_hash or getattr(function, "__qualname__", "") == "portable_hash":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,11 +36,10 @@ def diagnose(
     out: Annotated[Path | None, typer.Option(help="Write all runs, with their causes, as CSV or Parquet.")] = None,
 ) -> None:
     """Find the settings that make a command fail, with as few runs as possible."""
-    from whence.debug.diagnose import DiagnoseError, Space
+    from whence.debug.diagnose import DiagnoseError, Interrupted, Space
     from whence.debug.diagnose import diagnose as search
-    from whence.debug.diagnose.definitions import universe
     from whence.debug.diagnose.script import Script
-    from whence.debug.diagnose.sources import from_file, write_file
+    from whence.debug.diagnose.sources import from_file, gridded, write_file
 
     if history is None and script is None:
         raise DiagnoseError("Give --history (runs that were made), --script (a command to run), or both.")
@@ -47,28 +47,37 @@ def diagnose(
     if space is not None:
         given = Space.of(read_space(space))
     elif runs:
-        given = universe(run.config for run in runs)
+        given, configs = gridded([run.config for run in runs], [run.succeeded for run in runs])
+        runs = [replace(run, config=config) for run, config in zip(runs, configs, strict=True)]
     else:
         raise DiagnoseError("Without a history the parameters must be given: add --space space.yaml.")
     pipeline = Script(script, given.names, timeout) if script is not None else None
-    d = search(
-        pipeline,
-        given,
-        runs,
-        budget=0 if script is None else budget,
-        flaky=flaky,
-        workers=workers,
-        seed=seed,
-        store=store,
-        goal=goal,
-        progress=sys.stderr.isatty(),
-    )
+    broken: Interrupted | None = None
+    try:
+        d = search(
+            pipeline,
+            given,
+            runs,
+            budget=0 if script is None else budget,
+            flaky=flaky,
+            workers=workers,
+            seed=seed,
+            store=store,
+            goal=goal,
+            progress=sys.stderr.isatty(),
+        )
+    except Interrupted as error:
+        d, broken = error.diagnosis, error
     report = d.report()
     print(report)
     if html is not None:
         print(f"The report is in {report.save(html)}.")
     if out is not None:
         print(f"The runs are in {write_file(d, out)}.")
+    if broken is not None:
+        where = f"the same command goes on from {store}" if store else "with --store FILE the same command would go on"
+        print(f"whence: interrupted after {d.executions} runs; {where}.", file=sys.stderr)
+        raise typer.Exit(130)
 
 
 def read_space(path: Path) -> Any:

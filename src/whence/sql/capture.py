@@ -193,7 +193,7 @@ class Capture:
         captured = self.captured(df)
         root = path if path is not None else c.table_root(table)
         pending = Pending(c, put_back(c, query), root, columns)
-        return c.with_children(plan, [c.plan_of(captured)]), pending
+        return c.copy(plan, query=c.plan_of(captured)), pending
 
     def captured(self, df: DataFrame) -> DataFrame:
         """The same rows, computed from what is written down; `df` itself where there is nothing to write down."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
+from threading import Thread
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
@@ -123,20 +124,29 @@ class Catalyst(Files):
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
+        self._tag = f"whence-{uuid4().hex}"
 
     @contextmanager
     def quietly(self) -> Iterator[None]:
-        """Queries run within are whence's own and do not enter the catalogue."""
+        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them."""
         context = self.spark.sparkContext
         if self._quiet == 0:
-            context.addJobTag(QUIET)
+            for tag in (QUIET, self._tag):
+                context.addJobTag(tag)
         self._quiet += 1
         try:
             yield
+        except KeyboardInterrupt:
+            # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
+            canceller = Thread(target=context.cancelJobsWithTag, args=(self._tag,))
+            canceller.start()
+            canceller.join()
+            raise
         finally:
             self._quiet -= 1
             if self._quiet == 0:
-                context.removeJobTag(QUIET)
+                for tag in (QUIET, self._tag):
+                    context.removeJobTag(tag)
 
     # --- between DataFrames and plans
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -11,13 +11,15 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownDataset
-from whence.model.lineage import EVERY_COLUMN, Application, ColumnEdge, DatasetVersion, Edge, Observation
+from whence.model.lineage import Application, ColumnEdge, DatasetVersion, Edge, Observation
 from whence.store import graph
+from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
 from whence.store.location import StoreLocation
-from whence.store.record import record
+from whence.store.record import Names, record
 from whence.store.results import Results
+from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
 from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, versions
 
 Named = Dataset | tuple[str, str] | str
@@ -44,26 +46,31 @@ class Catalog:
     def close(self) -> None:
         self._engine.dispose()
 
-    def record(self, observation: Observation) -> None:
-        """Write down what a run did: the run, new versions of what it changed, and the edges between versions."""
-        ended = observation.run.ended or observation.run.started
-        at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
+    def record(self, *observations: Observation) -> None:
+        """Write down what runs did: each run, new versions of what it changed, and the edges between versions.
+
+        All of it is one transaction: either everything is there afterwards or nothing.
+        """
 
         def work(connection: sa.Connection) -> None:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
-            _upsert(connection, runs, _run_row(observation.run), ["id"])
-            record(connection, observation, at)
+            upsert_all(connection, runs, [run_row(observation.run) for observation in observations], ["id"])
+            names = Names()
+            for observation in observations:
+                ended = observation.run.ended or observation.run.started
+                at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
+                record(connection, observation, at, names)
 
         self._write(work)
 
     def add_run(self, run: Run) -> None:
         """Write the run down; one of the same id is replaced."""
-        self._write(lambda c: _upsert(c, runs, _run_row(run), ["id"]))
+        self._write(lambda c: upsert(c, runs, run_row(run), ["id"]))
 
     def run(self, run_id: str) -> Run | None:
         found = self._read(sa.select(runs).where(runs.c.id == run_id))
-        return _run(found[0]) if found else None
+        return run_of(found[0]) if found else None
 
     def runs(self, application: str | None = None, kind: str | None = None, status: str | None = None) -> Results[Run]:
         """Runs, oldest first."""
@@ -71,7 +78,7 @@ class Catalog:
         for column, wanted in ((runs.c.application, application), (runs.c.kind, kind), (runs.c.status, status)):
             if wanted is not None:
                 query = query.where(column == wanted)
-        return Results([_run(row) for row in self._read(query)], Run)
+        return Results([run_of(row) for row in self._read(query)], Run)
 
     def add_dataset(self, dataset: Dataset) -> None:
         row = {
@@ -83,7 +90,7 @@ class Catalog:
         }
 
         def work(connection: sa.Connection) -> None:
-            _upsert(connection, datasets, row, ["namespace", "name"], keep=("created",))
+            upsert(connection, datasets, row, ["namespace", "name"], keep=("created",))
             here = (datasets.c.namespace == dataset.namespace, datasets.c.name == dataset.name)
             number = connection.execute(sa.select(datasets.c.id).where(*here)).scalar_one()
             named = sa.select(aliases.c.id).where(
@@ -102,17 +109,17 @@ class Catalog:
 
     def datasets(self, kind: str | None = None, dropped: bool = True) -> Results[Dataset]:
         """All datasets ever seen, in order of their names; `dropped=False` leaves out those that are gone."""
-        query = sa.select(datasets, versions.c.columns).outerjoin(versions, _current()).order_by(*_NAMES)
+        query = sa.select(datasets, versions.c.columns).outerjoin(versions, is_current()).order_by(*_NAMES)
         if kind is not None:
             query = query.where(datasets.c.kind == kind)
         if not dropped:
             query = query.where(datasets.c.dropped.is_(None))
-        return Results([_dataset(row) for row in self._read(query)], Dataset)
+        return Results([dataset_of(row) for row in self._read(query)], Dataset)
 
     def dataset(self, named: Named, as_of: Moment | None = None) -> Dataset:
         """The one dataset of this name; raises UnknownDataset when there is none, or more than one."""
         with self._reading() as connection:
-            return self._datasets(connection, [self._find(connection, named, as_of)])[0]
+            return datasets_of(connection, [self._find(connection, named, as_of)])[0]
 
     def aliases(self, named: Named) -> tuple[tuple[str, str], ...]:
         """Every (namespace, name) by which this data goes or went."""
@@ -124,7 +131,7 @@ class Catalog:
     def versions(self, named: Named) -> Results[DatasetVersion]:
         with self._reading() as connection:
             number = self._find(connection, named, None)
-            (dataset,) = self._datasets(connection, [number])
+            (dataset,) = datasets_of(connection, [number])
             query = sa.select(versions).where(versions.c.dataset == number).order_by(versions.c.number)
             found = [
                 DatasetVersion(
@@ -141,7 +148,7 @@ class Catalog:
             rows = connection.execute(
                 sa.select(versions).where(versions.c.run == number).order_by(versions.c.dataset, versions.c.number)
             ).all()
-            known = self._datasets(connection, [row.dataset for row in rows])
+            known = datasets_of(connection, [row.dataset for row in rows])
             found = [
                 DatasetVersion(d, r.number, r.run, moment(r.at), r.how, r.external, tuple(tuple(c) for c in r.columns))
                 for d, r in zip(known, rows, strict=True)
@@ -166,7 +173,7 @@ class Catalog:
             rows = connection.execute(query).all()
             ends = connection.execute(sides).all()
             numbers = sorted({n for e in ends for n in (e.source, e.target)})
-            known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
+            known = dict(zip(numbers, datasets_of(connection, numbers), strict=True))
         found = []
         for application, count, bad, first, last in rows:
             own = [e for e in ends if e.application == application]
@@ -216,9 +223,9 @@ class Catalog:
                 for r in rows
             ]
             if level == "dataset":
-                return Results(self._edges(connection, steps), Edge)
+                return Results(edges_of(connection, steps), Edge)
             found = list(graph.columns_of(connection, steps))
-            return Results(self._column_edges(connection, found, expand), ColumnEdge)
+            return Results(column_edges_of(connection, found, expand), ColumnEdge)
 
     def lineage(
         self,
@@ -243,11 +250,11 @@ class Catalog:
             start = {number: self._start(connection, number, backward, when)}
             if level == "dataset" and column is None:
                 steps = [s for some in graph.walk(connection, start, backward, depth, when) for s in some]
-                return Results(self._edges(connection, steps), Edge)
+                return Results(edges_of(connection, steps), Edge)
             wanted: dict[int, set[str] | None] = {number: None if column is None else {column}}
             walked = graph.walk_columns(connection, start, wanted, backward, depth, when)
             found = [c for some in walked for c in some]
-            return Results(self._column_edges(connection, found), ColumnEdge)
+            return Results(column_edges_of(connection, found), ColumnEdge)
 
     def diff(
         self, before: Moment, after: Moment, dataset: Named | None = None, level: str = "dataset"
@@ -286,7 +293,7 @@ class Catalog:
             for position, operator in enumerate(added)
         ]
         if rows:
-            self._write(lambda c: _upsert_all(c, operators, rows, ["run", "id"]))
+            self._write(lambda c: upsert_all(c, operators, rows, ["run", "id"]))
 
     @property
     def entities(self) -> Entities:
@@ -338,74 +345,6 @@ class Catalog:
         some = ", ".join(repr(f) for f in list(found.values())[:5])
         raise UnknownDataset(f"{named!r} may be any of {len(found)} datasets: {some}. Give (namespace, name).")
 
-    def _datasets(self, connection: sa.Connection, numbers: Iterable[int]) -> list[Dataset]:
-        wanted = list(numbers)
-        query = sa.select(datasets, versions.c.columns).outerjoin(versions, _current())
-        found: dict[int, Dataset] = {}
-        for first in range(0, len(wanted), 500):
-            chunk = wanted[first : first + 500]
-            for row in connection.execute(query.where(datasets.c.id.in_(chunk))):
-                found[row.id] = _dataset(row)
-        return [found[number] for number in wanted]
-
-    def _edges(self, connection: sa.Connection, steps: list[graph.Step]) -> list[Edge]:
-        numbers = list({n: None for s in steps for n in (s.source, s.target)})
-        known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
-        return [
-            Edge(
-                known[s.source],
-                known[s.target],
-                s.run,
-                s.kind,
-                s.source_versions[1],
-                s.target_versions[1],
-                moment(s.at),
-                s.depth,
-            )
-            for s in steps
-        ]
-
-    def _column_edges(
-        self, connection: sa.Connection, found: list[graph.ColumnStep], expand: bool = True
-    ) -> list[ColumnEdge]:
-        numbers = list({n: None for c in found for n in (c.step.source, c.step.target)})
-        known = dict(zip(numbers, self._datasets(connection, numbers), strict=True))
-        every = {c.step.target for c in found if c.target_column == EVERY_COLUMN}
-        columns = self._columns(connection, every)
-        result = []
-        for c in found:
-            s = c.step
-            names: Iterable[str] = (c.target_column,)
-            if c.target_column == EVERY_COLUMN and expand:
-                names = columns.get((s.target, s.target_versions[1])) or known[s.target].columns or (EVERY_COLUMN,)
-            for name in names:
-                result.append(
-                    ColumnEdge(
-                        known[s.source],
-                        c.source_column,
-                        known[s.target],
-                        name,
-                        s.run,
-                        c.kind,
-                        c.subtype,
-                        c.masking,
-                        s.source_versions[1],
-                        s.target_versions[1],
-                        moment(s.at),
-                        s.depth,
-                    )
-                )
-        return result
-
-    def _columns(self, connection: sa.Connection, numbers: set[int]) -> dict[tuple[int, int], tuple[str, ...]]:
-        found: dict[tuple[int, int], tuple[str, ...]] = {}
-        wanted = list(numbers)
-        for first in range(0, len(wanted), 500):
-            query = sa.select(versions.c.dataset, versions.c.number, versions.c.columns)
-            for row in connection.execute(query.where(versions.c.dataset.in_(wanted[first : first + 500]))):
-                found[(row.dataset, row.number)] = tuple(c[0] for c in row.columns)
-        return found
-
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
         try:
@@ -427,73 +366,6 @@ class Catalog:
             retrying(work)
         except DBAPIError as error:
             raise StoreError(f"The store {self._location} cannot be written: {error.orig}") from error
-
-
-def seconds(at: datetime | None) -> float | None:
-    return None if at is None else at.timestamp()
-
-
-def moment(at: float | None) -> datetime | None:
-    return None if at is None else datetime.fromtimestamp(at, timezone.utc)
-
-
-def _upsert(
-    connection: sa.Connection, table: sa.Table, row: Mapping[str, object], key: list[str], keep: tuple[str, ...] = ()
-) -> None:
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert as pg_insert
-
-        statement = pg_insert(table).values(row)
-    else:
-        from sqlalchemy.dialects.sqlite import insert as sqlite_insert
-
-        statement = sqlite_insert(table).values(row)  # type: ignore[assignment]
-    changed = {name: statement.excluded[name] for name in row if name not in key and name not in keep}
-    connection.execute(statement.on_conflict_do_update(index_elements=key, set_=changed))
-
-
-def _upsert_all(
-    connection: sa.Connection, table: sa.Table, rows: Iterable[Mapping[str, object]], key: list[str]
-) -> None:
-    for row in rows:
-        _upsert(connection, table, row, key)
-
-
-def _run(row: Any) -> Run:
-    return Run(
-        row.id,
-        row.kind,
-        row.name,
-        row.status,
-        row.error,
-        moment(row.started),
-        moment(row.ended),
-        row.application,
-        row.details,
-    )
-
-
-def _run_row(run: Run) -> dict[str, object]:
-    return {
-        "id": run.id,
-        "kind": run.kind,
-        "name": run.name,
-        "status": run.status,
-        "error": run.error,
-        "started": seconds(run.started),
-        "ended": seconds(run.ended),
-        "application": run.application,
-        "details": dict(run.details),
-    }
-
-
-def _dataset(row: Any) -> Dataset:
-    columns = tuple(c[0] for c in row.columns or ())
-    return Dataset(row.namespace, row.name, row.kind, moment(row.created), moment(row.dropped), columns, row.version)
-
-
-def _current() -> sa.ColumnElement[bool]:
-    return (versions.c.dataset == datasets.c.id) & (versions.c.number == datasets.c.version)
 
 
 def _key(edge: Edge | ColumnEdge) -> tuple[object, ...]:

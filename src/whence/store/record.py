@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
@@ -23,18 +23,31 @@ class _Known:
     name: str
 
 
-def record(connection: sa.Connection, observation: Observation, at: float) -> None:
+@dataclass
+class Names:
+    """What names were found to mean, and the datasets' current versions, for as long as one transaction lasts."""
+
+    meant: dict[tuple[str, str], int | None] = field(default_factory=dict)
+    known: dict[int, _Known] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        self.meant.clear()
+        self.known.clear()
+
+
+def record(connection: sa.Connection, observation: Observation, at: float, names: Names) -> None:
     """The run itself must already be written; a run that failed made nothing, so nothing follows from it."""
-    writer = _Writer(connection, observation, at)
+    writer = _Writer(connection, observation, at, names)
     if observation.run.status != FAILED:
         writer.write()
 
 
 class _Writer:
-    def __init__(self, connection: sa.Connection, observation: Observation, at: float) -> None:
+    def __init__(self, connection: sa.Connection, observation: Observation, at: float, names: Names) -> None:
         self._c = connection
         self._o = observation
         self._at = at
+        self._names: Names | None = names
         self._found: dict[int, _Known] = {}
 
     def write(self) -> None:
@@ -90,6 +103,7 @@ class _Writer:
                 known = other
                 if unnamed or (other.kind == "path" and seen.kind != "path"):
                     # a path that turns out to be a table, a model that is saved: the new name is the better one
+                    self._forget()
                     self._c.execute(
                         datasets.update()
                         .where(datasets.c.id == other.id)
@@ -104,6 +118,8 @@ class _Writer:
                 )
             )
             known = _Known(int(inserted.inserted_primary_key[0]), seen.kind, 0, seen.namespace, seen.name)  # type: ignore[index]
+            if self._names is not None:
+                self._names.known[known.id] = known
             self._add_alias(known.id, seen.namespace, seen.name)
         for namespace, name in seen.aliases:
             other = self._lookup(namespace, name)
@@ -115,6 +131,7 @@ class _Writer:
 
     def _absorb(self, known: _Known, other: _Known) -> None:
         """A table and its path, seen apart, turn out to be one: the path's edges go to the table."""
+        self._forget()
         shift = known.version
         self._c.execute(
             edges.update()
@@ -141,7 +158,24 @@ class _Writer:
         known.version += other.version
         self._c.execute(datasets.update().where(datasets.c.id == known.id).values(version=known.version))
 
+    def _forget(self) -> None:
+        """Names change their meaning: nothing is remembered from before, nor kept until this observation is written."""
+        if self._names is not None:
+            self._names.forget()
+            self._names = None
+
     def _lookup(self, namespace: str, name: str) -> _Known | None:
+        names = self._names
+        if names is None:
+            return self._read(namespace, name)
+        if (namespace, name) in names.meant:
+            number = names.meant[(namespace, name)]
+            return None if number is None else names.known[number]
+        found = self._read(namespace, name)
+        names.meant[(namespace, name)] = None if found is None else found.id
+        return None if found is None else names.known.setdefault(found.id, found)
+
+    def _read(self, namespace: str, name: str) -> _Known | None:
         row = self._c.execute(
             sa.select(datasets.c.id, datasets.c.kind, datasets.c.version, datasets.c.namespace, datasets.c.name)
             .join(aliases, aliases.c.dataset == datasets.c.id)
@@ -150,7 +184,9 @@ class _Writer:
         return None if row is None else _Known(row.id, row.kind, row.version, row.namespace, row.name)
 
     def _add_alias(self, dataset: int, namespace: str, name: str) -> None:
-        self._c.execute(aliases.insert().values(dataset=dataset, namespace=namespace, name=name, since=self._at))
+        self._c.execute(aliases.insert(), {"dataset": dataset, "namespace": namespace, "name": name, "since": self._at})
+        if self._names is not None:
+            self._names.meant[(namespace, name)] = dataset
 
     def _read_version(self, place: int) -> int:
         """The version that was read. A dataset never seen before, or changed by others meanwhile, gets one now."""
@@ -173,17 +209,16 @@ class _Writer:
         columns = [list(c) for c in seen.columns]
         if how in ("alter", "append", "truncate", "drop") and (not columns or columns[0][0].startswith("+")):
             columns = self._columns_before(known) + [[c[0].lstrip("+"), c[1]] for c in columns]
-        self._c.execute(
-            versions.insert().values(
-                dataset=known.id,
-                number=known.version,
-                run=self._o.run.id,
-                at=self._at,
-                how=how,
-                external=external,
-                columns=columns,
-            )
-        )
+        row = {
+            "dataset": known.id,
+            "number": known.version,
+            "run": self._o.run.id,
+            "at": self._at,
+            "how": how,
+            "external": external,
+            "columns": columns,
+        }
+        self._c.execute(versions.insert(), row)
         dropped = self._at if how == "drop" else None
         self._c.execute(
             datasets.update().where(datasets.c.id == known.id).values(version=known.version, dropped=dropped)
@@ -225,6 +260,7 @@ class _Writer:
         return {row.source for row in held} == wanted and {row.mapping for row in held} == {mapping}
 
     def _rename(self, known: _Known, to: Seen) -> None:
+        self._forget()
         taken = self._lookup(to.namespace, to.name)
         if taken is not None and taken.id != known.id:
             name = f"{taken.name} (until {self._at:.3f})"

@@ -51,10 +51,10 @@ class Spool:
         self._directory = directory
         self._own = directory / f"{os.getpid()}-{uuid.uuid4().hex}.jsonl"
 
-    def add(self, observation: Observation) -> None:
+    def add(self, *observations: Observation) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         with self._own.open("a", encoding="utf-8") as file:
-            file.write(dump(observation) + "\n")
+            file.writelines(dump(observation) + "\n" for observation in observations)
 
     def __bool__(self) -> bool:
         return next(self._files(), None) is not None

@@ -1,7 +1,8 @@
 /*
  * Runs in the driver's JVM, compiled at attach time by Janino (the compiler inside Spark); see listener.py, which loads it.
  * It turns the plan of every finished execution into one line of JSON and keeps the lines until Python fetches them.
- * Nothing here may throw into Spark, wait for anybody, or grow without bound. Janino knows neither lambdas nor generics.
+ * Nothing here may throw into Spark, wait for anybody, or grow without bound. Janino knows neither lambdas nor generics, and
+ * makes private methods static, so that a private synchronized one would lock the class and not the object.
  */
 package whence;
 
@@ -47,6 +48,10 @@ public class Watcher extends SparkListener {
     private final int maxChars;
     private final long maxNanos;
     private long waiting = 0;
+    private long oldest = 0;
+    private long newest = 0;
+    private int running = 0;
+    private boolean urgent = false;
     private long dropped = 0;
     private long failed = 0;
     private boolean closed = false;
@@ -59,10 +64,23 @@ public class Watcher extends SparkListener {
 
     /* ---- Python's side ---- */
 
-    /** The oldest lines, joined by newlines; waits up to so many milliseconds for the first. */
-    public synchronized String take(int most, long millis) throws InterruptedException {
+    /**
+     * The oldest lines, joined by newlines; waits up to so many milliseconds for the first. Python's work on them would take
+     * turns with the user's own Python code, so they are given in batches: once no query has run for `settle` milliseconds,
+     * when there are many, when the first has waited for `longest`, or at once when somebody asked (mark).
+     */
+    public synchronized String take(int most, long millis, long settle, long longest) throws InterruptedException {
         if (lines.isEmpty() && !closed && millis > 0) {
             wait(millis);
+        }
+        while (!lines.isEmpty() && !closed && !urgent && lines.size() < most && waiting < maxChars) {
+            long now = System.currentTimeMillis();
+            long left = oldest + longest - now;
+            long unsettled = running > 0 ? left : Math.min(left, newest + settle - now);
+            if (unsettled <= 0) {
+                break;
+            }
+            wait(unsettled);
         }
         StringBuilder all = new StringBuilder();
         int taken = 0;
@@ -74,6 +92,10 @@ public class Watcher extends SparkListener {
             }
             all.append(line);
         }
+        if (lines.isEmpty()) {
+            urgent = false;
+        }
+        oldest = System.currentTimeMillis();
         return all.toString();
     }
 
@@ -99,8 +121,28 @@ public class Watcher extends SparkListener {
             dropped++;
             return;
         }
+        add(line);
+    }
+
+    /** A line that Python waits for: it and all before it are given at once, however many there are. */
+    public synchronized void mark(String line) {
+        urgent = true;
+        add(line);
+    }
+
+    private void add(String line) {
+        newest = System.currentTimeMillis();
+        if (lines.isEmpty()) {
+            oldest = newest;
+        }
         lines.add(line);
         waiting += line.length();
+        notifyAll();
+    }
+
+    synchronized void running(int now) {
+        running = now;
+        newest = System.currentTimeMillis();
         notifyAll();
     }
 
@@ -201,9 +243,12 @@ public class Watcher extends SparkListener {
                     started.remove(started.keySet().iterator().next());
                 }
                 started.put(Long.valueOf(start.executionId()), start);
+                running(started.size());
             } else if (event instanceof SparkListenerSQLExecutionEnd) {
                 SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
-                finished((SparkListenerSQLExecutionStart) started.remove(Long.valueOf(end.executionId())), end);
+                SparkListenerSQLExecutionStart start = (SparkListenerSQLExecutionStart) started.remove(Long.valueOf(end.executionId()));
+                running(started.size());
+                finished(start, end);
             } else if (event.getClass().getName().startsWith("org.apache.spark.sql.streaming.StreamingQueryListener")) {
                 streaming(event);
             }
@@ -246,7 +291,7 @@ public class Watcher extends SparkListener {
         }
     }
 
-    private synchronized boolean isNoted(int rdd) {
+    synchronized boolean isNoted(int rdd) {
         return noted.contains(Integer.valueOf(rdd));
     }
 
@@ -309,11 +354,10 @@ public class Watcher extends SparkListener {
         put(line.toString());
     }
 
-    private synchronized void problem(Throwable problem) {
+    synchronized void problem(Throwable problem) {
         failed++;
         if (lines.size() < capacity) {
-            lines.add("{\"what\":\"problem\",\"text\":" + Snapshot.quote(Snapshot.cut(String.valueOf(problem), 1000)) + "}");
-            notifyAll();
+            add("{\"what\":\"problem\",\"text\":" + Snapshot.quote(Snapshot.cut(String.valueOf(problem), 1000)) + "}");
         }
     }
 

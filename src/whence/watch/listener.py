@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 CAPACITY = 20_000
 MOST_CHARACTERS = 16_000_000
 MOST_MILLIS = 3_000
+SETTLE_MILLIS = 200
+LONGEST_MILLIS = 3_000
+"""Lines wait for a moment in which no query runs, but not longer than this."""
 QUEUE = "whence"
 
 
@@ -36,8 +39,13 @@ class Listener:
         self._bus.addToQueue(self._watcher, QUEUE)
 
     def take(self, most: int, millis: int) -> list[str]:
-        text: str = self._watcher.take(most, millis)
+        """The next lines; the JVM holds them back while queries follow each other, so that whence works in between."""
+        text: str = self._watcher.take(most, millis, SETTLE_MILLIS, LONGEST_MILLIS)
         return text.split("\n") if text else []
+
+    def mark(self, line: str) -> None:
+        """Like `put`, and this line and all before it are given out at once."""
+        self._watcher.mark(line)
 
     def put(self, line: str) -> None:
         self._watcher.put(line)

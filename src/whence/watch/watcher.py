@@ -22,7 +22,6 @@ from whence.store.spool import Spool
 from whence.watch.listener import Listener
 from whence.watch.parse import observe, with_topics
 from whence.watch.redact import parse_redacted
-from whence.watch.sources import Place
 from whence.watch.streams import Streams
 
 if TYPE_CHECKING:
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("whence.watch")
 
+TAKE = 200
+"""Lines taken at once, and so the most runs that one transaction writes."""
+MOST_COLUMNS = 100_000
+"""Column links of one transaction, so that a few giant plans do not hold it open for long."""
 FLUSH_SECONDS = 60.0
 RETRY_SECONDS = 5.0
 
@@ -52,7 +55,7 @@ class Watcher:
         self._listener = Listener(spark)
         self.memory: dict[int, str] = {}
         self.models: dict[int, Seen] = {}
-        self.place = Place(memory=self.memory, models=self.models)
+        self.place = replace(self._listener.place(), memory=self.memory, models=self.models)
         self._tasks: queue.Queue[Callable[[], Observation | None]] = queue.Queue(maxsize=10_000)
         self._nested: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._streams = Streams(self)
@@ -60,9 +63,12 @@ class Watcher:
         self._next_mark = 0
         self._lock = threading.Lock()
         self._stopping = False
+        self._batch: list[Observation] = []
+        self._columns = 0
         self._away_until = 0.0
         self.counts: Counter[str] = Counter()
         self.parse_seconds: list[float] = []
+        self.store_seconds = 0.0
         self._thread = threading.Thread(target=self._work, name="whence-watch", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -94,7 +100,7 @@ class Watcher:
             number = self._next_mark
             done = self._marks[number] = threading.Event()
         try:
-            self._listener.put(f'{{"what":"mark","number":{number}}}')
+            self._listener.mark(f'{{"what":"mark","number":{number}}}')
         except Exception:  # the JVM is gone; what was taken before is being stored
             return False
         return done.wait(seconds)
@@ -110,14 +116,10 @@ class Watcher:
         self._thread.join(FLUSH_SECONDS)
 
     def _work(self) -> None:
-        try:
-            self.place = replace(self._listener.place(), memory=self.memory, models=self.models)
-        except Exception:
-            self._failed("the session's settings")
         troubles = 0
         while True:
             try:
-                lines = self._listener.take(200, 500)
+                lines = self._listener.take(TAKE, 500)
                 troubles = 0
             except Exception:
                 troubles += 1
@@ -132,6 +134,8 @@ class Watcher:
                     self._line(line)
                 except Exception:
                     self._failed("a snapshot")
+                time.sleep(0)  # let the user's thread have its turn
+            self._write()
             if not lines:
                 if self._stopping:
                     return
@@ -146,6 +150,7 @@ class Watcher:
         seen: dict[str, Any] = parse_redacted(line)
         what = seen.get("what")
         if what == "mark":
+            self._write()
             self._marks.pop(seen["number"]).set()
         elif what == "task":
             self._keep(self._tasks.get_nowait()())
@@ -192,26 +197,50 @@ class Watcher:
         if observation is None:
             return
         self.counts["seen"] += 1
-        if self._away_until and time.monotonic() < self._away_until:
-            self._put_aside(observation)
+        self._batch.append(observation)
+        self._columns += len(observation.columns)
+        if self._columns > MOST_COLUMNS:
+            self._write()
+
+    def _write(self) -> None:
+        """What was gathered goes into the catalogue in one transaction, or into the spool."""
+        batch, self._batch, self._columns = self._batch, [], 0
+        if not batch:
             return
+        if self._away_until and time.monotonic() < self._away_until:
+            self._put_aside(batch)
+            return
+        began = time.perf_counter()
         try:
             if self._away_until or (self.counts["stored"] == 0 and self._spool):
                 self._spool.replay(self._store.catalog.record)
-            self._store.catalog.record(observation)
-            self.counts["stored"] += 1
+            self._record(batch)
             self._away_until = 0.0
         except StoreError as error:
             log.warning("the catalogue is away, lineage waits in the spool: %s", error)
             self._away_until = time.monotonic() + RETRY_SECONDS
-            self._put_aside(observation)
+            self._put_aside(batch)
+        self.store_seconds += time.perf_counter() - began
 
-    def _put_aside(self, observation: Observation) -> None:
+    def _record(self, batch: list[Observation]) -> None:
         try:
-            self._spool.add(observation)
-            self.counts["spooled"] += 1
+            self._store.catalog.record(*batch)
+            self.counts["stored"] += len(batch)
+        except StoreError:
+            raise
+        except Exception:
+            if len(batch) == 1:
+                self._failed("how to store a run")
+                return
+            for observation in batch:  # one that cannot be stored must not take the others with it
+                self._record([observation])
+
+    def _put_aside(self, batch: list[Observation]) -> None:
+        try:
+            self._spool.add(*batch)
+            self.counts["spooled"] += len(batch)
         except OSError:
-            self.counts["lost"] += 1
+            self.counts["lost"] += len(batch)
             log.warning("neither the catalogue nor the spool can be written: lineage is lost", exc_info=True)
 
     def _replay(self) -> None:

@@ -62,6 +62,7 @@ class Beliefs:
         self.capacity = capacity
         self.x: Ints = wider(old.get("x"), (capacity, n), np.int64)
         self.failed: npt.NDArray[np.bool_] = wider(old.get("failed"), (capacity,), bool)
+        self.made: npt.NDArray[np.bool_] = wider(old.get("made"), (capacity,), bool)
         self.weight: npt.NDArray[np.float32] = wider(old.get("weight"), (capacity,), np.float32)
         self.onehot: list[npt.NDArray[np.float32]] = [
             wider(old["onehot"][p] if "onehot" in old else None, (capacity, size), np.float32)
@@ -71,12 +72,14 @@ class Beliefs:
         self.broken: npt.NDArray[np.int16] = wider(old.get("broken"), (b, k, capacity), np.int16)
         self.cover: npt.NDArray[np.int16] = wider(old.get("cover"), (b, capacity), np.int16)
 
-    def add(self, codes: Sequence[int], failed: bool) -> None:
+    def add(self, codes: Sequence[int], failed: bool, made: bool = True) -> None:
+        """`made`: the run was chosen by this search; a history shows what fails, but not that it was put to a test."""
         if self.runs == self.capacity:
             self._grow(2 * self.capacity)
         i = self.runs
         self.x[i] = codes
         self.failed[i] = failed
+        self.made[i] = made
         self.weight[i] = self._gain if failed else -self._gain
         for p, c in enumerate(codes):
             self.onehot[p][i, c] = 1
@@ -87,14 +90,16 @@ class Beliefs:
 
     # Moves
 
-    def sweep(self, share: float = 1.0) -> None:
-        """Redraw every parameter of every term once, or a random share of them."""
+    def sweep(self, share: float = 1.0, in_step: float = 1.0) -> None:
+        """Redraw every parameter of every term once, or a random share of them, each in a share of the hypotheses."""
         self._births()
         for k in range(self.slots):
             rows = np.flatnonzero(self.on[:, k])
             if len(rows):
                 for p in self.rng.permutation(self.n)[: max(1, round(self.n * share))]:
-                    self._redraw(k, int(p), rows)
+                    some = rows if in_step == 1 else rows[self.rng.random(len(rows)) < in_step]
+                    if len(some):
+                        self._redraw(k, int(p), some)
         self._deaths()
 
     def _redraw(self, k: int, p: int, rows: Ints) -> None:
@@ -207,7 +212,7 @@ class Beliefs:
         passed = list(dict.fromkeys(r for r, f in zip(runs, self.failed, strict=False) if not f))
         if self.noise > 1e-3 or not failing:
             return
-        terms = explain(self.shapes, failing, passed, _TERM_COST)
+        terms = explain(self.shapes, failing, passed, _TERM_COST, self.slots)
         if 0 < len(terms) <= self.slots:
             b = int(self.log_posterior().argmin())
             self.on[b] = False
@@ -250,6 +255,12 @@ class Beliefs:
                 found[box] = found.get(box, 0.0) + float(weight[b])
         return found
 
+    def different(self) -> int:
+        """How many different hypotheses of the population are still worth hearing."""
+        score = self.log_posterior()
+        heard = np.flatnonzero(score > score.max() - 12)
+        return len({frozenset(self.shape[b, k].tobytes() for k in np.flatnonzero(self.on[b])) for b in heard})
+
     def best(self) -> int:
         return int(self.log_posterior().argmax())
 
@@ -275,6 +286,18 @@ class Beliefs:
             alike = (members[:, seen] == members[self.shape[b, k, p], seen]).all(axis=1)
             total *= float(mass[alike].sum())
         return total
+
+    def untried(self, b: int, k: int, visible: Sequence[npt.NDArray[np.bool_]]) -> list[npt.NDArray[np.bool_]]:
+        """For each parameter, the values that the term allows and that no run of ours has shown to fail with it and it
+        alone."""
+        own = (self.broken[b, k, : self.runs] == 0) & (self.cover[b, : self.runs] == 1)
+        at = np.flatnonzero(own & self.failed[: self.runs] & self.made[: self.runs])
+        found = []
+        for p, seen in enumerate(visible):
+            open_ = seen & self.shapes[p].members[self.shape[b, k, p]]
+            open_[self.x[at, p]] = False
+            found.append(open_)
+        return found
 
     def local(self, b: int, k: int) -> list[npt.NDArray[np.float32]]:
         """For one term, the probability of every shape of every parameter, all else in the hypothesis being right."""

@@ -12,7 +12,7 @@ import numpy as np
 from whence.debug.diagnose.errors import OutsideSpace
 from whence.debug.diagnose.space import Mask, Parameter, Space, _key
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -37,7 +37,7 @@ def compare(left: Any, op: str, right: Any) -> bool:
         return _key(left) == _key(right)
     if op == "!=":
         return _key(left) != _key(right)
-    return bool(_COMPARE[op](left, right))
+    return bool(COMPARE[op](left, right))
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Evidence:
     failed: int = 0
     succeeded: int = 0
     near_misses: tuple[tuple[Condition, int | None], ...] = ()
-    values_tried: float = 0.0  # share of the other parameters' values that were seen failing under this cause
+    values_tried: float = 0.0  # share of the other parameters' values seen failing under this cause, of those that no
+    # other cause hides
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,12 @@ def box_from_masks(masks: Mapping[int, Mask]) -> Box:
     return tuple(
         (i, frozenset(int(c) for c in np.flatnonzero(mask))) for i, mask in sorted(masks.items()) if not mask.all()
     )
+
+
+def within(box: Box, other: Box) -> bool:
+    """Is every configuration of the first also in the second?"""
+    mine = dict(box)
+    return all(p in mine and mine[p] <= values for p, values in other)
 
 
 def conditions_of(box: Box, space: Space) -> tuple[Condition, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.debug.diagnose.causes import Box, Cause, Condition, Evidence, conditions_of
+from whence.debug.diagnose.causes import Box, Cause, Condition, Evidence, conditions_of, within
 from whence.debug.diagnose.errors import AlwaysFails, BadSpace, DiagnoseError, NothingToCompare
 from whence.debug.diagnose.planner import Plan
 from whence.debug.diagnose.runs import FAILED, Run, as_run, check_agreement, group_kinds, kind_of
@@ -71,7 +71,7 @@ class Diagnosis:
         self._searches: dict[str, Search] = {}
         self._grouping = (0, FAILED)
         self._pending: dict[Codes, Plan] = {}
-        self._progress: list[tuple[int, float]] = []
+        self._progress: list[tuple[int, float, int]] = []
         self._causes: tuple[int, tuple[Cause, ...]] | None = None
         self._over = False
         self.cancelled = 0
@@ -112,8 +112,8 @@ class Diagnosis:
         return self.executions == 0
 
     @property
-    def progress(self) -> tuple[tuple[int, float], ...]:
-        """(number of runs, expected bits of the next one): how the search went."""
+    def progress(self) -> tuple[tuple[int, float, int], ...]:
+        """(number of runs, expected bits of the next one, different hypotheses left): how the search went."""
         return tuple(self._progress)
 
     def _take(self, codes: Codes, run: Run) -> None:
@@ -140,7 +140,7 @@ class Diagnosis:
     def _inform(self, search: Search, kind: str, codes: Codes, run: Run) -> None:
         """Only a success refutes a cause (definition 4): a failure of another kind may have come before this one's."""
         if run.succeeded or self._kind(run) == kind:
-            search.tell(codes, not run.succeeded)
+            search.tell(codes, not run.succeeded, run.source == "run")
         else:
             search.skip(codes)
 
@@ -196,24 +196,37 @@ class Diagnosis:
         if not self._searches:
             self._searches[FAILED] = self._search()
             for codes, run in zip(self._codes, self._runs, strict=True):
-                self._searches[FAILED].tell(codes, not run.succeeded)
+                self._searches[FAILED].tell(codes, not run.succeeded, run.source == "run")
         if len(self._searches) > 1:
-            known = {kind: s.beliefs.boxes(s.beliefs.best()) for kind, s in self._searches.items()}
+            # Where only failures without an error are known, any kind may stand.
+            known = {k: s.beliefs.boxes(s.beliefs.best()) for k, s in self._searches.items() if k != FAILED}
             for kind, s in self._searches.items():
                 s.planner.avoid(box for other, boxes in known.items() if other != kind for box in boxes)
-        plans = [
-            p for s in self._searches.values() if (p := s.plan(self._pending, explore=self._explores())) is not None
-        ]
+        plans = [p for s in self._asking() if (p := s.plan(self._pending, explore=self._explores())) is not None]
         plan = max(plans, key=lambda p: p.bits, default=None)
         if plan is None or self._is_done(plan):
             self._over = not self._pending
             return None
-        self._progress.append((len(self._runs), plan.bits))
+        left = sum(s.beliefs.different() for s in self._searches.values())
+        self._progress.append((len(self._runs), plan.bits, left))
         self._pending[plan.codes] = plan
         return plan
 
+    def _asking(self) -> list[Search]:
+        """The searches that have a question of their own: not that of failures without an error when causes of the
+        kinds that have one hold all of them."""
+        kinds = dict(self._searches)
+        if len(kinds) > 1 and FAILED in kinds:
+            boxes = [b for kind, s in kinds.items() if kind != FAILED for b in s.beliefs.boxes(s.beliefs.best())]
+            unnamed = [
+                c for c, r in zip(self._codes, self._runs, strict=True) if not r.succeeded and self._kind(r) == FAILED
+            ]
+            if all(any(all(c[p] in values for p, values in box) for box in boxes) for c in unnamed):
+                del kinds[FAILED]
+        return list(kinds.values())
+
     def _explores(self) -> bool:
-        return self.goal == "all" or not any(not r.succeeded for r in self._runs)
+        return True
 
     def _is_done(self, plan: Plan) -> bool:
         if self.goal == "one":
@@ -262,11 +275,13 @@ class Diagnosis:
     @property
     def causes(self) -> tuple[Cause, ...]:
         if self._causes is None or self._causes[0] != len(self._runs):
-            self._causes = (len(self._runs), tuple(self._name(f, kind) for kind, f in self._answers()))
+            answers = list(self._answers())
+            boxes = [f.box for _, f in answers]
+            self._causes = (len(self._runs), tuple(self._name(f, kind, boxes) for kind, f in answers))
         return self._causes[1]
 
     def _quick(self) -> list[Found]:
-        return [f for s in self._searches.values() for f in s.found(1, exact=False)]
+        return [f for s in self._asking() for f in s.found(1, exact=False)]
 
     def _answers(self) -> Iterator[tuple[str, Found]]:
         if not any(r.succeeded for r in self._runs) or all(r.succeeded for r in self._runs):
@@ -286,12 +301,14 @@ class Diagnosis:
                 merged[f.box] = (f"{other}{OR}{kind}", best)
             else:
                 merged[f.box] = (kind, f)
-        found = list(merged.values())
+        named = [box for box, (kind, _) in merged.items() if kind != FAILED]
+        # A failure that left no error is explained when a cause of a kind that has one holds it.
+        found = [(k, f) for k, f in merged.values() if k != FAILED or not any(within(f.box, b) for b in named)]
         yield from sorted(found, key=lambda kf: (not kf[1].confirmed, -kf[1].share, len(kf[1].box)))
 
-    def _name(self, found: Found, kind: str) -> Cause:
+    def _name(self, found: Found, kind: str, boxes: list[Box]) -> Cause:
         conditions = conditions_of(found.box, self.space)
-        evidence = self._evidence(found.box, conditions, kind)
+        evidence = self._evidence(found.box, conditions, kind, [b for b in boxes if b != found.box])
         tested = not self.observation_only and all(run is not None for _, run in evidence.near_misses)
         return Cause(
             conditions,
@@ -301,26 +318,32 @@ class Diagnosis:
             evidence,
         )
 
-    def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str) -> Evidence:
+    def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str, others: list[Box]) -> Evidence:
         bad = [not r.succeeded and self._kind(r) in kind.split(OR) for r in self._runs]
         inside = [all(codes[p] in values for p, values in box) for codes in self._codes]
         near: list[tuple[Condition, int | None]] = []
         for condition in conditions:
-            others = [c for c in conditions if c.parameter != condition.parameter]
+            rest = [c for c in conditions if c.parameter != condition.parameter]
             refuting = [
                 i
                 for i, run in enumerate(self._runs)
-                if run.succeeded and not condition.holds(run.config) and all(c.holds(run.config) for c in others)
+                if run.succeeded and not condition.holds(run.config) and all(c.holds(run.config) for c in rest)
             ]
             near.append((condition, refuting[0] if refuting else None))
         failed = [i for i, hit in enumerate(inside) if hit and bad[i]]
         free = [p for p in range(len(self.space.sizes)) if p not in dict(box)]
-        tried = sum(len({self._codes[i][p] for i in failed}) for p in free)
+        values = [
+            (p, v)
+            for p in free
+            for v in range(self.space.sizes[p])
+            if not any(within((*box, (p, frozenset([v]))), other) for other in others)
+        ]
+        seen = {(p, self._codes[i][p]) for i in failed for p in free}
         return Evidence(
             failed=len(failed),
             succeeded=sum(hit and self._runs[i].succeeded for i, hit in enumerate(inside)),
             near_misses=tuple(near),
-            values_tried=tried / max(1, sum(self.space.sizes[p] for p in free)),
+            values_tried=sum(value in seen for value in values) / len(values) if values else 1.0,
         )
 
     def check(self) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from whence.model import WhenceError
+
+if TYPE_CHECKING:
+    from whence.debug.diagnose.diagnosis import Diagnosis
 
 
 class DiagnoseError(WhenceError):
@@ -28,7 +33,7 @@ class NothingToCompare(DiagnoseError):
 class AlwaysFails(DiagnoseError):
     """Every run failed, wherever in the space it was tried. `diagnosis` keeps them."""
 
-    def __init__(self, message: str, diagnosis: object) -> None:
+    def __init__(self, message: str, diagnosis: Diagnosis) -> None:
         super().__init__(message)
         self.diagnosis = diagnosis
 
@@ -39,6 +44,6 @@ class Interrupted(DiagnoseError, KeyboardInterrupt):
     It is a KeyboardInterrupt too, so that a program that does not know it ends as it always would.
     """
 
-    def __init__(self, message: str, diagnosis: object) -> None:
+    def __init__(self, message: str, diagnosis: Diagnosis) -> None:
         super().__init__(message)
         self.diagnosis = diagnosis

@@ -51,27 +51,38 @@ def terms_for(
     """The `keep` cheapest terms, cheapest first. Exact unless more than `steps` branches had to be looked at."""
     n = len(shapes)
     choices = [_choices(shapes[p], failing[p], [g[p] for g in passed]) for p in range(n)]
-    everyone = (1 << len(passed)) - 1
     order = itertools.count()
-    queue: list[tuple[float, int, int, tuple[int, ...]]] = [(0.0, next(order), everyone, (0,) * n)]
+    queue: list[tuple[float, int, int, tuple[int, ...]]] = [(0.0, next(order), (1 << len(passed)) - 1, (0,) * n)]
     found: list[Term] = []
     seen: set[tuple[int, ...]] = set()
+    finished: list[
+        float
+    ] = []  # the `keep` lowest costs of whole terms in the queue, negated: dearer ones need no place
     while queue and len(found) < keep and steps > 0:
         cost, _, left, shape = heapq.heappop(queue)
         steps -= 1
         if not left:
-            if shape not in seen:
-                seen.add(shape)
-                found.append(Term(cost, shape))
+            found.append(Term(cost, shape))
             continue
         lowest = left & -left
         for p in range(n):
             if shape[p]:
                 continue
             for price, bits, s in choices[p]:
-                if bits & lowest:
-                    grown = (*shape[:p], s, *shape[p + 1 :])
-                    heapq.heappush(queue, (cost + price, next(order), left & ~bits, grown))
+                if len(finished) == keep and cost + price >= -finished[0]:
+                    break  # the choices are sorted by price
+                if not bits & lowest:
+                    continue
+                grown = (*shape[:p], s, *shape[p + 1 :])
+                if grown in seen:
+                    continue
+                seen.add(grown)
+                rest = left & ~bits
+                if not rest:
+                    heapq.heappush(finished, -cost - price)
+                    if len(finished) > keep:
+                        heapq.heappop(finished)
+                heapq.heappush(queue, (cost + price, next(order), rest, grown))
     return found
 
 
@@ -93,15 +104,22 @@ def cover(terms: Sequence[Term], failing: Sequence[Codes], shapes: Sequence[Shap
     return [terms[c] for c in chosen]
 
 
-def explain(shapes: Sequence[Shapes], failing: Sequence[Codes], passed: Sequence[Codes], extra: float) -> list[Term]:
-    """The most plausible disjunction of conjunctions that agrees with all of the runs."""
+def explain(
+    shapes: Sequence[Shapes], failing: Sequence[Codes], passed: Sequence[Codes], extra: float, most: int | None = None
+) -> list[Term]:
+    """The most plausible disjunction of conjunctions that agrees with all of the runs; with `most`, none at all when it
+    would plainly need more terms than that."""
     pool: dict[tuple[int, ...], Term] = {}
-    left = list(dict.fromkeys(failing))
+    everything = list(dict.fromkeys(failing))
+    left = everything
+    seeds = 0
     while left:
-        for term in terms_for(shapes, left[0], passed):
-            pool[term.shape] = term
-        covered = {f for f in left if any(t.holds(f, shapes) for t in list(pool.values()))}
-        if not covered:
+        if most is not None and seeds == 2 * most:
+            return []
+        seeds += 1
+        new = terms_for(shapes, left[0], passed, keep=300)
+        pool.update((term.shape, term) for term in new)
+        if not new:
             break
-        left = [f for f in left if f not in covered]
-    return cover(list(pool.values()), list(dict.fromkeys(failing)), shapes, extra)
+        left = [f for f in left if not any(t.holds(f, shapes) for t in new)]
+    return cover(list(pool.values()), everything, shapes, extra)

@@ -52,9 +52,10 @@ def page(report: Report) -> str:
 
 
 def _plot(report: Report) -> str:
-    """Runs over time as marks, and what the next run was expected to tell, as a line."""
-    width, height, left, top = 980, 200, 46, 12
+    """Runs over time as marks; hypotheses left and what the next run was expected to tell, as lines."""
+    width, height, left, top = 980, 230, 46, 22
     count = max(1, len(report.runs))
+    most = max((h for _, _, h in report.progress), default=1)
 
     def x(i: float) -> float:
         return left + (width - left - 12) * (i + 0.5) / count
@@ -67,18 +68,24 @@ def _plot(report: Report) -> str:
         f"fill='{'#1b6e3c' if run.succeeded else '#b3261e'}'><title>run {i}</title></rect>"
         for i, run in enumerate(report.runs)
     )
-    line = " ".join(f"{x(i):.1f},{y(bits):.1f}" for i, bits in report.progress)
+    bits = " ".join(f"{x(i):.1f},{y(b):.1f}" for i, b, _ in report.progress)
+    hypotheses = " ".join(f"{x(i):.1f},{y(h / most):.1f}" for i, _, h in report.progress)
     grid = "".join(
         f"<line x1='{left}' x2='{width - 12}' y1='{y(b):.1f}' y2='{y(b):.1f}' stroke='#e6e9ef'/>"
-        f"<text x='{left - 6}' y='{y(b) + 4:.1f}' text-anchor='end' font-size='11' fill='#5b6475'>{b}</text>"
+        f"<text x='{left - 6}' y='{y(b) + 4:.1f}' text-anchor='end' font-size='11' fill='#c26a00'>{b * most:.0f}</text>"
+        f"<text x='{width - 2}' y='{y(b) - 3:.1f}' text-anchor='end' font-size='11' fill='#2457a6'>{b:g}</text>"
         for b in (0, 0.5, 1)
+    )
+    legend = (
+        f"<text x='{left}' y='{height - 4}' font-size='11' fill='#5b6475'>{len(report.runs)} runs: green succeeded, "
+        "red failed. <tspan fill='#c26a00'>Orange: different hypotheses left.</tspan> <tspan fill='#2457a6'>Blue: bits "
+        "that the next run was expected to tell (0: they agree).</tspan></text>"
     )
     return (
         f"<svg viewBox='0 0 {width} {height}' width='{width}' height='{height}' role='img' "
-        f"aria-label='What each run was expected to tell'>{grid}"
-        f"<polyline points='{line}' fill='none' stroke='#2457a6' stroke-width='1.6'/>{marks}"
-        f"<text x='{left}' y='{height - 4}' font-size='11' fill='#5b6475'>{len(report.runs)} runs; green succeeded, "
-        "red failed; line: bits that the hypotheses left expected from the next run (0: they agree)</text></svg>"
+        f"aria-label='Hypotheses left, and what each run was expected to tell'>{grid}"
+        f"<polyline class='hypotheses' points='{hypotheses}' fill='none' stroke='#c26a00' stroke-width='1.6'/>"
+        f"<polyline class='bits' points='{bits}' fill='none' stroke='#2457a6' stroke-width='1.2'/>{marks}{legend}</svg>"
     )
 
 

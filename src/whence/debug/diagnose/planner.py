@@ -23,6 +23,8 @@ from whence.debug.diagnose.unseen import Unseen
 _FURTHER_CAUSE = 0.5  # how likely it is, before looking, that there is a cause more than those seen
 _ENOUGH = 1e-4  # bits
 _AGAIN = 4  # failures of one configuration, for which no cause is found, that are worth another run
+_FIRST_TRY = 0.02  # bits that a value never tried inside a cause is worth at least
+_HIDDEN = 60  # untried values that are looked at one by one: may other causes hide them all?
 _SMALL = 512  # configurations; a space that small is looked at whole
 
 
@@ -200,12 +202,80 @@ class Planner:
             box = beliefs.box(b, int(k))
             inside = [mass @ beliefs.shapes[p].members for p, mass in enumerate(beliefs.local(b, int(k)))]
             rest = [int(j) for j in np.flatnonzero(beliefs.on[b]) if j != k]
-            for codes, chance in self._around(inside, self.visible(b, int(k))):
+            for codes, chance, doubted in self._around(inside, self.visible(b, int(k))):
                 if not self._free:
                     codes, chance = self._repaired(codes, chance, inside)
+                if any(self._holds(b, j, codes) for j in rest):  # it would fail whether this term is right or not
+                    codes, chance = self._aside(b, rest, codes, doubted, inside)
                 if not any(self._holds(b, j, codes) for j in rest):
                     plans.append(Plan(codes, "confirm", box, float(self._bits(chance))))
+            untried = self._first_try(b, int(k), rest, inside)
+            if untried is not None:
+                plans.append(Plan(untried, "confirm", box, _FIRST_TRY))
         return plans
+
+    def _first_try(self, b: int, k: int, rest: list[int], inside: list[npt.NDArray[np.float32]]) -> Codes | None:
+        """A run inside the term with as many values as can be that were never tried with it."""
+        open_ = self.beliefs.untried(b, k, self.visible(b, k))
+        if not any(mask.any() for mask in open_):
+            return None
+        for _ in range(3):
+            codes = tuple(
+                int(self.rng.choice(np.flatnonzero(mask if mask.any() else likely >= likely.max() - 0.01)))
+                for mask, likely in zip(open_, inside, strict=True)
+            )
+            found = self._stands_alone(b, k, rest, codes, -1, inside, open_)
+            if found is not None:
+                return found
+        return None
+
+    def _stands_alone(
+        self, b: int, k: int, rest: list[int], codes: Codes, doubted: int,
+        inside: list[npt.NDArray[np.float32]], open_: list[npt.NDArray[np.bool_]],
+    ) -> Codes | None:  # fmt: skip
+        """This configuration, changed until no other term holds it, if it then still has an open value."""
+        codes, _ = self._aside(b, rest, codes, doubted, inside)
+        if any(self._holds(b, j, codes) for j in rest) or not self._holds(b, k, codes) or not self._allowed(codes):
+            return None
+        if codes in self.done or not any(mask[c] for mask, c in zip(open_, codes, strict=True)):
+            return None
+        return codes
+
+    def is_tried(self, b: int, k: int) -> bool:
+        """Was every value that can be tried inside the term, where no other term holds, seen to fail?"""
+        open_ = self.beliefs.untried(b, k, self.visible(b, k))
+        if sum(int(mask.sum()) for mask in open_) > _HIDDEN:
+            return False
+        rest = [int(j) for j in np.flatnonzero(self.beliefs.on[b]) if j != k]
+        inside = [mass @ self.beliefs.shapes[p].members for p, mass in enumerate(self.beliefs.local(b, k))]
+        for p, mask in enumerate(open_):
+            for v in np.flatnonzero(mask):
+                alone = [m & (np.arange(len(m)) == v) if q == p else np.zeros_like(m) for q, m in enumerate(open_)]
+                for _ in range(12):
+                    drawn = [int(self.rng.choice(np.flatnonzero(likely > 0.5))) for likely in inside]
+                    drawn[p] = int(v)
+                    if self._stands_alone(b, k, rest, tuple(drawn), p, inside, alone) is not None:
+                        return False
+        return True
+
+    def _aside(
+        self, b: int, rest: list[int], codes: Codes, doubted: int, inside: list[npt.NDArray[np.float32]]
+    ) -> tuple[Codes, float]:
+        """The same doubt put where no other term holds: one more value changed for each that did."""
+        beliefs, made = self.beliefs, list(codes)
+        for j in rest:
+            if not self._holds(b, j, tuple(made)):
+                continue
+            ways = []
+            for p in np.flatnonzero(beliefs.shape[b, j]):
+                out = ~beliefs.shapes[p].members[beliefs.shape[b, j, p]] & (inside[p] > 0.5)
+                if p != doubted and out.any():
+                    ways.append((int(p), np.flatnonzero(out)))
+            if not ways:
+                break
+            q, values = ways[int(self.rng.integers(len(ways)))]
+            made[q] = int(self.rng.choice(values))
+        return tuple(made), float(np.prod([likely[c] for likely, c in zip(inside, made, strict=True)]))
 
     def visible(self, b: int, k: int) -> list[npt.NDArray[np.bool_]]:
         """The values at which a term can be seen to fail: no other term hides it, and some valid run stands there."""
@@ -250,10 +320,11 @@ class Planner:
 
     def _around(
         self, inside: list[npt.NDArray[np.float32]], seen: list[npt.NDArray[np.bool_]]
-    ) -> list[tuple[Codes, float]]:
-        """Configurations with their chance to fail: many suspicious values at once, or one doubtful value at a time."""
+    ) -> list[tuple[Codes, float, int]]:
+        """Configurations with their chance to fail: many suspicious values at once (-1), or one doubtful value of this
+        parameter."""
         rng = self.rng
-        found: list[tuple[Codes, float]] = []
+        found: list[tuple[Codes, float, int]] = []
         for _ in range(3):
             codes = np.zeros(len(inside), dtype=np.int64)
             chance = 1.0
@@ -263,7 +334,7 @@ class Planner:
                 fits = np.flatnonzero((likely * chance >= 0.5) & seen[p])
                 codes[p] = fits[jitter[fits].argmin()] if len(fits) else (likely * (0.1 + seen[p])).argmax()
                 chance *= float(likely[codes[p]])
-            found.append((tuple(int(c) for c in codes), chance))
+            found.append((tuple(int(c) for c in codes), chance, -1))
         clear = [likely * (0.1 + see) for likely, see in zip(inside, seen, strict=True)]
         sure = [np.flatnonzero(likely >= likely.max() - 0.01) for likely in clear]
         for p, likely in enumerate(inside):
@@ -274,7 +345,7 @@ class Planner:
             codes = np.array([int(rng.choice(s)) for s in sure])
             codes[p] = v
             chance = float(np.prod([inside[q][codes[q]] for q in range(len(inside))]))
-            found.append((tuple(int(c) for c in codes), chance))
+            found.append((tuple(int(c) for c in codes), chance, p))
         return found
 
     def _again(self) -> list[Plan]:

@@ -11,8 +11,8 @@ from whence.debug.diagnose.diagnosis import Diagnosis
 
 
 class Bar:
-    def __init__(self) -> None:
-        self._status = Status("diagnose: thinking", console=Console(stderr=True))
+    def __init__(self, console: Console | None = None) -> None:
+        self._status = Status("diagnose: thinking", console=console or Console(stderr=True))
 
     def __enter__(self) -> Bar:
         self._status.start()
@@ -24,8 +24,13 @@ class Bar:
         self._status.stop()
 
     def show(self, d: Diagnosis) -> None:
-        failed = sum(not r.succeeded for r in d.runs)
-        bits = d.progress[-1][1] if d.progress else 0.0
-        self._status.update(
-            f"diagnose: {len(d.runs)} runs ({failed} failed), {d.left} left, next run tells {bits:.2f} bits"
-        )
+        self._status.update(line(d))
+
+
+def line(d: Diagnosis) -> str:
+    failed = sum(not r.succeeded for r in d.runs)
+    said = f"diagnose: {len(d.runs)} runs ({failed} failed), {d.left} left in the budget"
+    if d.progress:
+        _, bits, left = d.progress[-1]
+        said += f", {left} hypothes{'is' if left == 1 else 'es'}, the last run was to tell {bits:.2f} bits"
+    return said

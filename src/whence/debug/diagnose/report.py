@@ -25,7 +25,7 @@ class Report:
     executions: int
     cancelled: int
     observation_only: bool
-    progress: tuple[tuple[int, float], ...]
+    progress: tuple[tuple[int, float, int], ...]
     kinds: tuple[str, ...]
     tree: Node
     flaky: bool
@@ -80,9 +80,9 @@ class Report:
         if cause.kind is not None:
             said.append(f"The error is: {cause.kind}")
         said.append(
-            f"{cause.status.capitalize()}, confidence {cause.confidence:.0%}: {seen.failed} runs that satisfy it "
-            f"failed, {seen.succeeded} did not; {seen.values_tried:.0%} of the other parameters' values "
-            "were tried with it."
+            f"{cause.status.capitalize()}, confidence {cause.confidence:.0%}: {seen.failed} "
+            f"run{'s' if seen.failed != 1 else ''} that satisf{'y' if seen.failed != 1 else 'ies'} it failed, "
+            f"{seen.succeeded} did not; {seen.values_tried:.0%} of the other parameters' values were tried with it."
         )
         for condition, run in seen.near_misses:
             if run is None:

@@ -15,6 +15,10 @@ from whence.debug.diagnose.unseen import Unseen
 
 _REPORT = 0.4  # report a cause that this share of the hypotheses holds
 _CONFIRM = 0.99
+_SWEEPS = 2  # after a surprise
+_APART = 0.3  # of the hypotheses look at the same parameter first
+_SHARE = 0.3  # of the parameters to look at again after a run that most hypotheses foresaw
+_DOUBTS = 3  # times to think again before saying that nothing is left to ask
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,9 @@ class Search:
         self.planner = Planner(self.beliefs, self.unseen, rng, valid=valid, cost=cost, repeats=noise > 0)
         self._untouched = 0
 
-    def tell(self, codes: Codes, failed: bool) -> None:
+    def tell(self, codes: Codes, failed: bool, made: bool = True) -> None:
         beliefs = self.beliefs
-        beliefs.add(codes, failed)
+        beliefs.add(codes, failed, made)
         self.planner.done.add(codes)
         if not failed:
             self.unseen.refute(np.array(codes))
@@ -58,24 +62,41 @@ class Search:
         """Bring the hypotheses up to date with the runs told since the last time."""
         if not self._untouched:
             return
-        self._untouched = 0
+        new, self._untouched = self._untouched, 0
         beliefs = self.beliefs
         if not beliefs.failed[: beliefs.runs].any():
             return
+        if new > 1:
+            self._settle()
         last = beliefs.runs - 1
         surprised = ((beliefs.cover[:, last] > 0) != beliefs.failed[last]).mean()
         if surprised > 0.05:
-            beliefs.sweep()
-            beliefs.sweep()
+            # Were all hypotheses to meet the run with the same parameter first, all would explain it by that one.
+            beliefs.sweep(in_step=_APART)
+            for _ in range(_SWEEPS):
+                beliefs.sweep()
             beliefs.refresh()
         else:
-            beliefs.sweep(0.3)
+            beliefs.sweep(_SHARE)
             if beliefs.runs % 4 == 0:
                 beliefs.refresh()
 
     def plan(self, pending: Iterable[Codes] = (), *, explore: bool = True) -> Plan | None:
         self.think()
-        return self.planner.choose(pending, explore=explore)
+        waiting = list(pending)
+        plan = self.planner.choose(waiting, explore=explore)
+        for _ in range(_DOUBTS):
+            if plan is not None or not self.beliefs.failed[: self.beliefs.runs].any():
+                break
+            # A single hypothesis may only seem to be the last one left: the others are still on their way.
+            self._settle()
+            plan = self.planner.choose(waiting, explore=explore)
+        return plan
+
+    def _settle(self) -> None:
+        for _ in range(3):
+            self.beliefs.sweep()
+            self.beliefs.refresh()
 
     def found(self, rounds: int = 12, *, everything: bool = False, exact: bool = True) -> list[Found]:
         """The causes of the best hypothesis that enough others share (or all of them), after some more thought; with
@@ -93,8 +114,10 @@ class Search:
         causes = []
         for k in np.flatnonzero(beliefs.on[b]):
             box = beliefs.box(b, int(k))
-            certainty = beliefs.certainty(b, int(k), self.planner.visible(b, int(k)))
+            visible = self.planner.visible(b, int(k))
+            certainty = beliefs.certainty(b, int(k), visible)
             share = shares.get(box, 0.0)
             if everything or share >= _REPORT:
-                causes.append(Found(box, share, certainty, certainty > _CONFIRM and share > 0.75))
+                sure = certainty > _CONFIRM and share > 0.75 and self.planner.is_tried(b, int(k))
+                causes.append(Found(box, share, certainty, sure))
         return causes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -102,17 +103,27 @@ def tag_of(d: Diagnosis, config: Mapping[str, Any], ok: bool) -> str:
     return "" if ok else "; ".join(str(c) for c in d.causes if c.holds(config))
 
 
-def gridded(configs: Sequence[Config]) -> tuple[Space, list[Config]]:
-    """The space of the values that were used; a number with very many values is rounded to a grid of them."""
+def gridded(configs: Sequence[Config], outcomes: Sequence[bool]) -> tuple[Space, list[Config]]:
+    """The space of the values that were used; a number with very many values is rounded down to a grid of them, which
+    has a line wherever the outcome changes, as far as there are lines enough."""
     names = list(dict.fromkeys(n for c in configs for n in c))
     full = [{n: c.get(n) for n in names} for c in configs]
     for name in names:
         values = [c[name] for c in full]
         numbers = sorted({v for v in values if isinstance(v, int | float) and not isinstance(v, bool)})
         if len(numbers) > _MOST and len(numbers) == len(set(map(str, values))):
-            grid = [numbers[i] for i in np.unique(np.linspace(0, len(numbers) - 1, _MOST).astype(int))]
+            ends: dict[Any, set[bool]] = {}
+            for value, ok in zip(values, outcomes, strict=True):
+                ends.setdefault(value, set()).add(ok)
+            lines = {0} | {i for i in range(1, len(numbers)) if ends[numbers[i]] != ends[numbers[i - 1]]}
+            if len(lines) > _MOST:
+                lines = {0}
+            for i in np.linspace(0, len(numbers) - 1, _MOST).astype(int):
+                if len(lines) < _MOST:
+                    lines.add(int(i))
+            grid = [numbers[i] for i in sorted(lines)]
             for c in full:
-                c[name] = min(grid, key=lambda g, v=c[name]: abs(g - v))  # type: ignore[misc]
+                c[name] = grid[bisect.bisect_right(grid, float(c[name] or 0)) - 1]
     return universe(full), full
 
 
@@ -122,12 +133,12 @@ def gridded(configs: Sequence[Config]) -> tuple[Space, list[Config]]:
 def from_optuna(study: Any, fails: Callable[[float], bool] | None = None) -> tuple[Space, list[Run]]:
     """Space and runs of a study. A failed trial failed; with `fails`, so did one whose value it says True to."""
     trials = [t for t in study.trials if t.state.name in ("COMPLETE", "FAIL")]
-    space, configs = gridded([dict(t.params) for t in trials])
-    runs = []
-    for trial, config in zip(trials, configs, strict=True):
-        ok = trial.state.name == "COMPLETE" and not (fails is not None and fails(trial.value))
-        runs.append(Run(config, ok, None if ok else trial.user_attrs.get("error")))
-    return space, runs
+    good = [t.state.name == "COMPLETE" and not (fails is not None and fails(t.value)) for t in trials]
+    space, configs = gridded([dict(t.params) for t in trials], good)
+    return space, [
+        Run(config, ok, None if ok else trial.user_attrs.get("error"))
+        for trial, config, ok in zip(trials, configs, good, strict=True)
+    ]
 
 
 def explain_study(study: Any, fails: Callable[[float], bool] | None = None) -> Diagnosis:
@@ -177,8 +188,9 @@ def from_mlflow(experiment: str, client: Any = None) -> tuple[Space, list[Run], 
         token = page.token
         if not token:
             break
-    space, configs = gridded([{k: _parsed(v) for k, v in r.data.params.items()} for r in ended])
-    runs = [Run(c, r.info.status == "FINISHED", r.data.tags.get("error")) for c, r in zip(configs, ended, strict=True)]
+    good = [r.info.status == "FINISHED" for r in ended]
+    space, configs = gridded([{k: _parsed(v) for k, v in r.data.params.items()} for r in ended], good)
+    runs = [Run(c, ok, r.data.tags.get("error")) for c, ok, r in zip(configs, good, ended, strict=True)]
     return space, runs, [r.info.run_id for r in ended]
 
 
@@ -249,7 +261,7 @@ def from_catalog(
     """Runs of the catalogue (`w.catalog.runs()`): `parameters(run)` says with which settings a Spark job ran; by
     default they are the simple values among the run's details."""
     ended = [r for r in runs if r.status in ("completed", "failed")]
-    space, configs = gridded([dict(parameters(r)) for r in ended])
+    space, configs = gridded([dict(parameters(r)) for r in ended], [r.status == "completed" for r in ended])
     return space, [
         Run(c, r.status == "completed", getattr(r, "error", None)) for c, r in zip(configs, ended, strict=True)
     ]
