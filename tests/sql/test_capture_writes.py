@@ -53,7 +53,11 @@ def test_through_two_tables_of_another_process(session: whence.Session, home: Pa
     assert trace.exact
     assert not trace.notes
     assert trace.verify().ok
-    # C's aggregate was written down with its lineage, so nothing of its query is run.
+    # What was chosen from C is known by its place in C: the trace ends there.
+    two = session.spark.read.parquet(str(home / "two"))
+    assert {row.customer for row in session.backward(two)["totals"].collect()} == {
+        row.customer for row in two.collect()
+    }
     lucky = session.backward(session.spark.read.parquet(str(home / "lucky")))
     assert rids(lucky["orders"]) == {rid for rid, c, a in ORDERS if (c, a) in chosen}
     # The way to stop at a written table stays.

@@ -33,6 +33,8 @@ def main() -> None:
             # C: an aggregate of B
             totals = spark.read.parquet(str(home / "lucky")).groupBy("customer").sum("amount").toDF("customer", "total")
             totals.write.parquet(str(home / "totals"))
+            # D: another choice, over C
+            spark.read.parquet(str(home / "totals")).limit(2).write.parquet(str(home / "two"))
     print(json.dumps([tuple(row) for row in spark.read.parquet(str(home / "lucky")).collect()]))
     spark.stop()
 

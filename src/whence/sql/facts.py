@@ -101,6 +101,7 @@ def finish(c: Catalyst, fact: Fact) -> None:
         "layout": LAYOUT,
         "certain": fact.certain,
         "own": list(fact.own),
+        "sources": sorted(fact.sources),
         "parts": fact.parts,
         "tapped": fact.tapped,
     }
@@ -108,13 +109,16 @@ def finish(c: Catalyst, fact: Fact) -> None:
     remember(c, fact)
 
 
-def load(c: Catalyst, folder: str, operator: Plan, sources: frozenset[FileVersion]) -> Fact | None:
-    """A fact that another process wrote; None when it is not there any more or was laid out otherwise."""
+def load(c: Catalyst, folder: str, operator: Plan) -> Fact | None:
+    """A fact that was written before; None when it is gone, was laid out otherwise, or is of other files.
+
+    Its identities are those of the files that it read: over what these were made from it says nothing."""
     text = c.read_text(f"{folder}/{META}")
     meta = json.loads(text) if text else {}
-    if meta.get("layout") != LAYOUT:
+    sources = file_versions(c, operator)
+    if meta.get("layout") != LAYOUT or {(path, length, at) for path, length, at in meta["sources"]} != sources:
         return None
-    return Fact(
+    fact = Fact(
         folder,
         operator,
         sources,
@@ -125,6 +129,14 @@ def load(c: Catalyst, folder: str, operator: Plan, sources: frozenset[FileVersio
         lasting=True,
         tapped=meta["tapped"],
     )
+    return fact if _is_there(c, fact) else None
+
+
+def _is_there(c: Catalyst, fact: Fact) -> bool:
+    try:
+        return all(c.exists(f"{fact.folder}/{part}") for part in fact.parts)
+    except Py4JJavaError:
+        return False
 
 
 def positions_of(c: Catalyst, own: Sequence[Attr], plan: Plan) -> tuple[int, ...]:
@@ -136,13 +148,6 @@ def settled(c: Catalyst, inner: Node, fact: Fact) -> Node:
     """The node that stands for `inner` once its rows are written down: what is above it reads them from there."""
     plan = own_rows(c, fact, inner.plan) if fact.parts else inner.plan
     return Node(plan, "Settled", [inner], fact=fact)
-
-
-def readable(c: Catalyst, fact: Fact) -> bool:
-    try:
-        return all(c.exists(f"{fact.folder}/{part}") for part in fact.parts)
-    except Py4JJavaError:
-        return False
 
 
 def forget(c: Catalyst) -> None:

@@ -35,7 +35,7 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
             leaves.append(_leaf(c, node))
         elif (fact := facts.known(c, node.plan)) is not None:
             fact.lasting = True
-            known.append([place, fact.folder])
+            known.append([place, fact.folder, fact.certain])
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
 
 
@@ -99,14 +99,15 @@ def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom,
 
     plan = rebuild(c, tree, attached)
     places = list(tree.walk())
-    for place, folder in told["facts"]:
+    for place, folder, certain in told["facts"]:
         operator = rebuild(c, places[place], attached)
         if facts.known(c, operator) is not None:
             continue
-        fact = facts.load(c, folder, operator, facts.file_versions(c, operator))
-        if fact is None or not facts.readable(c, fact):
-            raise NotRestored("what was captured of its query is no longer in the store")
-        facts.remember(c, fact)
+        fact = facts.load(c, folder, operator)
+        if fact is not None:
+            facts.remember(c, fact)
+        elif not certain:
+            raise NotRestored("what was captured of its query is gone, or what it read was changed since")
     return plan
 
 

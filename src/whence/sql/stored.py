@@ -33,6 +33,8 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
     if len(needed) > MOST_KEYS:
         return None
     readings = [below for below in link.block.annotated.links if isinstance(below, Reading)]
+    if [c.roots(reading.place.leaf.plan) for reading in readings] != fact.tapped["roots"]:
+        return None
     keys = list(dict.fromkeys((row[0], row[1]) for row in needed))
     try:
         found = look_up(f"{fact.folder}/associations", fact.tapped["parts"], fact.tapped["readings"], keys)

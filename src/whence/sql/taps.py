@@ -82,6 +82,7 @@ class Tap:
         self._name = f"whence_tap_{fact.folder.rsplit('/', 1)[-1]}"
         self._told: Any = None
         self._readings = 0
+        self._roots: list[list[str]] = []
         self._observed = Observation(self._name)
 
     def below(self, keys: Sequence[Expr], block: Block) -> Plan:
@@ -92,6 +93,7 @@ class Tap:
             if not isinstance(link, Reading) or len(link.attrs) != 2:
                 raise NotTapped("some rows below the aggregate are not told by file and row")
             ids += link.attrs
+            self._roots.append(c.roots(link.place.leaf.plan))
         self._readings = len(block.annotated.links)
         self._register()
         # As not deterministic, it is evaluated once for each row, there and nowhere else.
@@ -121,6 +123,7 @@ class Tap:
             return
         self._fact.tapped = {
             "readings": self._readings,
+            "roots": self._roots,
             "rows": rows,
             "bytes": sum(int(part[4]) for part in parts.values()),
             "parts": sorted(part[2] for part in parts.values() if int(part[3])),

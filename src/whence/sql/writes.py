@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
-from whence.sql import plans
+from whence.sql import facts, plans
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.plans import NotRestored
@@ -215,6 +215,9 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
     passed = passage.passed
 
     def replaced(node: Node) -> Plan | None:
+        if node.children and (fact := facts.known(c, node.plan)) is not None and not fact.certain:
+            # It knows its rows by their place in what it read, so the trace goes no further than that.
+            return node.plan
         if node.kind == "LogicalRelation" and c.is_file_scan(node.plan):
             return beneath(c, node.plan, passage)
         if node.kind == "View":
