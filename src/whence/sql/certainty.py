@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from whence.sql.catalyst import Catalyst, Expr, class_name
+from whence.sql.catalyst import Catalyst, Expr, Plan, class_name
 from whence.sql.tree import Node
 
 _MOMENT = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
@@ -25,6 +25,20 @@ def uncertain_expressions(c: Catalyst, node: Node) -> list[str]:
     if node.kind == "Aggregate":
         found += c.functions_of_any_row(node.plan)
     return found
+
+
+# Operators that may come out otherwise whatever their expressions.
+_BY_KIND = ("GlobalLimit", "Offset", "Sample", "Deduplicate", "Window")
+_SUSPECT = re.compile(r"more fields|\b(first|last|any_value|first_value|last_value|current_\w+|localtimestamp|now)\(")
+
+
+def certain(plan: Plan) -> bool:
+    """Whether no expression of the whole query may come out otherwise: a quick look that spares one at each operator."""
+    return bool(plan.deterministic()) and not _SUSPECT.search(plan.toString())
+
+
+def may_be_uncertain(node: Node, expressions: bool) -> bool:
+    return expressions or node.kind in _BY_KIND
 
 
 def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:

@@ -86,8 +86,10 @@ def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[Data
 
 
 def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: Sequence[int]) -> Plan:
-    schema = StructType.fromJson(json.loads(fact.parts[part]))
-    scan = c.plan_of(c.spark.read.schema(schema).parquet(f"{fact.folder}/{part}"))
+    if part not in fact.scans:
+        schema = StructType.fromJson(json.loads(fact.parts[part]))
+        fact.scans[part] = c.plan_of(c.spark.read.schema(schema).parquet(f"{fact.folder}/{part}"))
+    scan = fact.scans[part]
     columns = c.output(scan)
     if len(attrs) != len(positions) or any(p >= len(columns) for p in positions):
         raise StoreError(f"What was written down in {fact.folder} does not fit this query.")

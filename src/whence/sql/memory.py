@@ -28,6 +28,8 @@ class Fact:
     # Schema of each part, as Spark's JSON.
     parts: dict[str, str] = field(default_factory=dict)
     open: bool = True
+    # The scan of each part, once it was read.
+    scans: dict[str, JavaObject] = field(default_factory=dict)
     # Whether it outlives the session: a captured write needs it.
     lasting: bool = False
     # What the tap below the operator told, if there was one (taps.py).

@@ -13,21 +13,25 @@ from whence.model.quiet import FACTS
 from whence.sql import facts
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan, class_name
-from whence.sql.certainty import uncertain
+from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.memory import Fact
 from whence.sql.rules import RULES
 from whence.sql.taps import Tap, tappable
 from whence.sql.tree import Node, rebuild
 
 
-def settle(c: Catalyst, node: Node, *, write: bool = False) -> Node:
+def settle(c: Catalyst, tree: Node, *, write: bool = False) -> Node:
     """The tree with a node `Settled` above every operator whose rows are written down.
 
     With write: what may come out otherwise the next time and is not yet written down, is now."""
     if not write and not c.memory.facts:
-        return node
-    children = [settle(c, child, write=write) for child in node.children]
-    subqueries = {key: settle(c, below, write=write) for key, below in node.subqueries.items()}
+        return tree
+    return _settle(c, tree, write, write and not certain(tree.plan))
+
+
+def _settle(c: Catalyst, node: Node, write: bool, expressions: bool) -> Node:
+    children = [_settle(c, child, write, expressions) for child in node.children]
+    subqueries = {key: _settle(c, below, write, expressions) for key, below in node.subqueries.items()}
     new = node
     if any(one is not other for one, other in zip(children, node.children, strict=True)) or any(
         subqueries[key] is not node.subqueries[key] for key in subqueries
@@ -36,7 +40,7 @@ def settle(c: Catalyst, node: Node, *, write: bool = False) -> Node:
     if not node.children and not node.subqueries:
         return new
     fact = facts.known(c, node.plan)
-    if fact is None and write and uncertain(c, new) is not None:
+    if fact is None and write and may_be_uncertain(node, expressions) and uncertain(c, new) is not None:
         fact = facts.new(c, node.plan)
         write_down(c, new, fact)
     return new if fact is None else facts.settled(c, new, fact)
