@@ -33,7 +33,7 @@ _SUSPECT = re.compile(r"more fields|\b(first|last|any_value|first_value|last_val
 
 
 def certain(plan: Plan) -> bool:
-    """Whether no expression of the whole query may come out otherwise: a quick look that spares one at each operator."""
+    """Whether no expression of the whole query may come out otherwise: one look that spares one at each operator."""
     return bool(plan.deterministic()) and not _SUSPECT.search(plan.toString())
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
 from whence.model.quiet import FACTS
-from whence.sql.catalyst import Attr, Catalyst, Plan
+from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
 from whence.sql.memory import Fact, FileVersion
 from whence.sql.tree import Node
 
@@ -26,12 +26,13 @@ META = "fact.json"
 LAYOUT = 1
 
 
-def known(c: Catalyst, plan: Plan) -> Fact | None:
-    facts = c.memory.facts
+def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
+    """`kind` is the class of the plan's topmost operator."""
+    facts = c.memory.facts.get(kind)
     if not facts:
         return None
     found = None
-    for fact in facts.get(plan.semanticHash(), ()):
+    for fact in facts:
         if fact.operator.sameResult(plan):
             found = found or file_versions(c, plan)
             if found == fact.sources:
@@ -40,7 +41,7 @@ def known(c: Catalyst, plan: Plan) -> Fact | None:
 
 
 def remember(c: Catalyst, fact: Fact) -> None:
-    c.memory.facts.setdefault(fact.operator.semanticHash(), []).append(fact)
+    c.memory.facts.setdefault(class_name(fact.operator), []).append(fact)
 
 
 def new(c: Catalyst, operator: Plan, *, certain: bool = False) -> Fact:

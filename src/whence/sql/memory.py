@@ -40,8 +40,8 @@ class Fact:
 class Memory:
     # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
     checkpoints: dict[int, JavaObject] = field(default_factory=dict)
-    # Facts by the hash of their operator's plan (facts.py).
-    facts: dict[int, list[Fact]] = field(default_factory=dict)
+    # Facts by the kind of their operator (facts.py).
+    facts: dict[str, list[Fact]] = field(default_factory=dict)
     # Queries of the writes that this process has captured, by where they are told in the store (writes.py).
     writes: dict[str, JavaObject] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.

@@ -33,7 +33,7 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
     for place, node in enumerate(tree.walk()):
         if not node.children and not node.subqueries:
             leaves.append(_leaf(c, node))
-        elif (fact := facts.known(c, node.plan)) is not None:
+        elif (fact := facts.known(c, node.kind, node.plan)) is not None:
             fact.lasting = True
             known.append([place, fact.folder, fact.certain])
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
@@ -101,7 +101,7 @@ def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom,
     places = list(tree.walk())
     for place, folder, certain in told["facts"]:
         operator = rebuild(c, places[place], attached)
-        if facts.known(c, operator) is not None:
+        if facts.known(c, places[place].kind, operator) is not None:
             continue
         fact = facts.load(c, folder, operator)
         if fact is not None:

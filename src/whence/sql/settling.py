@@ -39,7 +39,7 @@ def _settle(c: Catalyst, node: Node, write: bool, expressions: bool) -> Node:
         new = replace(node, plan=_with_new(c, node, children, subqueries), children=children, subqueries=subqueries)
     if not node.children and not node.subqueries:
         return new
-    fact = facts.known(c, node.plan)
+    fact = facts.known(c, node.kind, node.plan)
     if fact is None and write and may_be_uncertain(node, expressions) and uncertain(c, new) is not None:
         fact = facts.new(c, node.plan)
         write_down(c, new, fact)
@@ -62,7 +62,7 @@ def tap_aggregate(c: Catalyst, tree: Node) -> Node:
     target = tappable(c, tree)
     if target is None:
         return tree
-    fact = facts.known(c, target.plan)
+    fact = facts.known(c, target.kind, target.plan)
     if fact is None:
         fact = facts.new(c, target.plan, certain=True)
         write_down(c, target, fact, Tap(c, fact))

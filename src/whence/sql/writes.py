@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
@@ -135,6 +136,13 @@ def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> P
     return c.project([c.alias_as(h.toAttribute(), a) for h, a in zip(heads, attrs, strict=True)], plan)
 
 
+def _any_writes(c: Catalyst) -> bool:
+    folder = c.memory.folder
+    if folder is None or "://" in folder:
+        return folder is not None and c.exists(f"{folder}/writes")
+    return Path(folder, "writes").is_dir()
+
+
 def _writes(c: Catalyst, root: str) -> list[Write]:
     found: list[Write] = []
     if c.memory.folder is None:
@@ -210,12 +218,12 @@ def _same_again(c: Catalyst, leaf: Plan) -> bool:
 def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
     """The query's tree with every table that a captured write made exchanged for the query that made it."""
     tree = tree_of(c, c.normalise(put_back(c, plan)))
-    if c.memory.folder is None:
+    if not _any_writes(c):
         return tree
     passed = passage.passed
 
     def replaced(node: Node) -> Plan | None:
-        if node.children and (fact := facts.known(c, node.plan)) is not None and not fact.certain:
+        if node.children and (fact := facts.known(c, node.kind, node.plan)) is not None and not fact.certain:
             # It knows its rows by their place in what it read, so the trace goes no further than that.
             return node.plan
         if node.kind == "LogicalRelation" and c.is_file_scan(node.plan):
