@@ -104,6 +104,7 @@ class Capture:
         """What is cached must be what is written down; the DataFrame that was asked to keep its rows becomes that."""
         kept: Any = df
         kept._jdf = self.captured(df)._jdf
+        facts.keep(self._c)
         method(df, *args, **options)
         return df
 
@@ -169,7 +170,8 @@ class Capture:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
         text = args[0] if args else options.get("sqlQuery")
         command = None
-        if len(args) == 1 and not options and isinstance(text, str) and _WRITING.match(text):
+        here = spark._jsparkSession.equals(self._c.spark._jsparkSession)  # another one has views of its own
+        if here and len(args) == 1 and not options and isinstance(text, str) and _WRITING.match(text):
             try:
                 command = self._command(spark, text)
             except Exception as problem:

@@ -153,6 +153,13 @@ def settled(c: Catalyst, inner: Node, fact: Fact) -> Node:
     return Node(plan, "Settled", [inner], fact=fact)
 
 
+def keep(c: Catalyst) -> None:
+    """A DataFrame of the user's reads these from now on, also when the session is closed."""
+    for known in c.memory.facts.values():
+        for fact in known:
+            fact.lasting = True
+
+
 def forget(c: Catalyst) -> None:
     """Remove what was written down for this session alone."""
     for known in c.memory.facts.values():

@@ -87,14 +87,22 @@ class Files(ABC):
         return self.format_of(leaf) == "parquet"
 
     def files_of(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """The same as planned, or, where the plan lists files only when run, as they are now."""
+        """The files as planned, or, where the plan lists files only when run, as they are now."""
         planned = self.planned_files(relation)
         if planned or self._lists_itself(relation):
             return planned
+        if self.tells_files(relation):
+            index = relation.relation().location().filterPartitions(self._java.scala.collection.immutable.List.empty())
+            return parse_statuses(index.allFiles().mkString("\n"))
         found: dict[str, tuple[int, int]] = {}
         for root in self.roots(relation):
             found.update(self.list_files(root))
         return found
+
+    def tells_files(self, relation: Plan) -> bool:
+        """Whether `files_of` gives exactly what is read. Formats with a log of their own leave old files lying there."""
+        kind = relation.relation().location().getClass().getSimpleName()
+        return kind in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
 
     def roots(self, relation: Plan) -> list[str]:
         return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]

@@ -19,8 +19,10 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import uuid4
 
+from whence.model import StoreError
 from whence.sql import facts, plans
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back
 from whence.sql.plans import NotRestored
 from whence.sql.tree import Node, rebuild, tree_of
@@ -68,6 +70,7 @@ class Pending:
         self._columns = tuple(columns)
         self._plan = plan
         tree = tree_of(c, c.normalise(plan))
+        _require_settled(c, tree, not certain(tree.plan))
         self._bytes = plans.to_bytes(c, tree)
         self._told = plans.describe(c, tree)
         self._before = c.list_files(self._root)
@@ -92,6 +95,17 @@ class Pending:
         c.memory.writes[f"{path}.json"] = self._plan
 
 
+def _require_settled(c: Catalyst, node: Node, expressions: bool) -> None:
+    """A query that may come out otherwise tells nothing of what was written, unless that was written down."""
+    if node.children and facts.known(c, node.kind, node.plan) is not None:
+        return
+    why = uncertain(c, node) if may_be_uncertain(node, expressions) else None
+    if why is not None:
+        raise StoreError(f"{why} It was not captured, so a trace ends at what is written here.")
+    for below in (*node.children, *node.subqueries.values()):
+        _require_settled(c, below, expressions)
+
+
 def _folder(c: Catalyst, root: str) -> str:
     return f"{c.memory.folder}/writes/{hashlib.sha256(root.encode()).hexdigest()[:24]}"
 
@@ -102,11 +116,11 @@ def _folder(c: Catalyst, root: str) -> str:
 def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     """What the files that this leaf reads were made from; None when they are a source themselves."""
     roots = c.roots(leaf)
-    if len(roots) != 1 or not _writes(c, roots[0]):
+    if len(roots) != 1 or not c.tells_files(leaf) or not _writes(c, roots[0]):
         return None
     name = roots[0].rstrip("/").rsplit("/", 1)[-1]
     try:
-        plan = _made_from(c, roots[0], c.files_of(leaf), c.output(leaf))
+        plan = _made_from(c, roots[0], c.files_of(leaf), c.output(leaf), passage)
     except NotRestored as why:
         passage.notes.append(f"the trace ends at {name}: {why}")
         return None
@@ -115,7 +129,7 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     return plan
 
 
-def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> Plan:
+def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan:
     """The queries that made these files, as one, under the given attributes."""
     rest = dict(files)
     parts: list[Plan] = []
@@ -124,7 +138,7 @@ def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> P
         if left:
             for path in left:
                 rest.pop(path, None)
-            parts.append(_part(c, attrs, write, left, root))
+            parts.append(_part(c, attrs, write, left, root, passage))
     if rest or not parts:
         what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
         raise NotRestored(f"{what} written outside of any capture")
@@ -159,16 +173,16 @@ def _writes(c: Catalyst, root: str) -> list[Write]:
     return found
 
 
-def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root: str) -> Plan:
+def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root: str, passage: Passage) -> Plan:
     """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
-        plan = plans.again(c, tree, write.told, lambda *given: _known(c, *given), here=True)
+        plan = plans.again(c, tree, write.told, lambda *given: _known(c, *given, passage), here=True)
     else:
         content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
         if content is None:
             raise NotRestored("its query is no longer in the store")
-        plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given))
+        plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given, passage))
     if len(write.columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
     by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
@@ -179,13 +193,15 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root
         source = by_name.get(attr.name().lower())
         if source is None:
             raise NotRestored(f"its column {attr.name()} is not one that was written")
-        same = source.dataType().equals(attr.dataType())
+        same = bool(source.dataType().equals(attr.dataType()))
+        passage.compare = passage.compare or not same
         columns.append(c.alias_as(source if same else c.cast(source, attr), attr))
     return c.project(columns, plan)
 
 
-def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr]) -> Plan | None:
-    return _made_from(c, root, files, attrs) if _writes(c, root) else None
+def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
+    passage.compare = True  # what was written there is not there any more to be looked at
+    return _made_from(c, root, files, attrs, passage) if _writes(c, root) else None
 
 
 def _in_partitions(c: Catalyst, write: Write, left: set[str], root: str, by_name: Mapping[str, Attr]) -> Expr:
