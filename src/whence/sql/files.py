@@ -92,7 +92,8 @@ class Files(ABC):
         if planned or self._lists_itself(relation):
             return planned
         if self.tells_files(relation):
-            index = relation.relation().location().filterPartitions(self._java.scala.collection.immutable.List.empty())
+            all_partitions = self._java.org.apache.spark.api.python.PythonUtils.toSeq([])
+            index = relation.relation().location().filterPartitions(all_partitions)
             return parse_statuses(index.allFiles().mkString("\n"))
         found: dict[str, tuple[int, int]] = {}
         for root in self.roots(relation):
@@ -100,7 +101,7 @@ class Files(ABC):
         return found
 
     def tells_files(self, relation: Plan) -> bool:
-        """Whether `files_of` gives exactly what is read. Formats with a log of their own leave old files lying there."""
+        """Whether `files_of` gives exactly what is read. Formats with a log of their own leave old files there."""
         kind = relation.relation().location().getClass().getSimpleName()
         return kind in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
 

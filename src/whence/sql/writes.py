@@ -177,12 +177,14 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root
     """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
-        plan = plans.again(c, tree, write.told, lambda *given: _known(c, *given, passage), here=True)
+        plan = plans.again(
+            c, tree, write.told, lambda at, files, names: _known(c, at, files, names, passage), here=True
+        )
     else:
         content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
         if content is None:
             raise NotRestored("its query is no longer in the store")
-        plan = plans.from_bytes(c, content, write.told, lambda *given: _known(c, *given, passage))
+        plan = plans.from_bytes(c, content, write.told, lambda at, files, names: _known(c, at, files, names, passage))
     if len(write.columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
     by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
