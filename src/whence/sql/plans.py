@@ -115,7 +115,8 @@ def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
     if leaf["kind"] != "files":
         return True
     then = {path: (length, at) for path, length, at in leaf["files"]}
-    return c.files_of(node.plan) == then == c.current_files(then)
+    current = c.current_files(then)
+    return c.files_of(node.plan) == then and all(current.get(path) == version for path, version in then.items())
 
 
 def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom) -> Plan | None:
