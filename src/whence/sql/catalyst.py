@@ -505,10 +505,12 @@ class Catalyst(Files):
         literal = self._text(text)
         return self.equal(self.cast(attribute, literal), literal)
 
-    def registered(self, name: str, args: Sequence[Expr], over: Plan) -> Expr:
-        """A call, on rows of `over`, of a function that is registered under this name; resolved by the analyzer."""
-        call = self.alias(self.function(name, *args), "whence_call")
-        return self.plan_of(self.frame(self.project([call], over))).projectList().head().child()
+    def registered(self, name: str, args: Sequence[Expr]) -> Expr:
+        """A call of a registered function; the analyzer resolves it over values of the same types."""
+        values = [self._exprs.Literal.default(arg.dataType()) for arg in args]
+        call = self.alias(self.function(name, *values), "whence_call")
+        analysed = self.plan_of(self.frame(self.project([call], self._plans.OneRowRelation())))
+        return analysed.projectList().head().child().withNewChildren(self.seq(args))
 
     def unregister(self, name: str) -> None:
         self.spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)

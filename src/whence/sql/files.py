@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from py4j.java_gateway import JavaObject
@@ -26,10 +27,16 @@ def to_list(scala_seq: JavaObject) -> list[JavaObject]:
     return [scala_seq.apply(i) for i in range(scala_seq.size())]
 
 
+def _local(text: str) -> Path | None:
+    """Paths of the store's own, if they need no file system of Hadoop's."""
+    return None if ":" in text else Path(text)
+
+
 class Files(ABC):
     """What a Catalyst knows of files."""
 
     spark: SparkSession
+    _hadoop: tuple[Any, Any] | None = None
     _jvm: Any
 
     @property
@@ -172,6 +179,8 @@ class Files(ABC):
         return str(system.makeQualified(path).toString())
 
     def exists(self, text: str) -> bool:
+        if (here := _local(text)) is not None:
+            return here.exists()
         path, system = self._place(text)
         return bool(system.exists(path))
 
@@ -180,6 +189,10 @@ class Files(ABC):
         system.delete(path, True)
 
     def write_bytes(self, text: str, content: bytes) -> None:
+        if (here := _local(text)) is not None:
+            here.parent.mkdir(parents=True, exist_ok=True)
+            here.write_bytes(content)
+            return
         path, system = self._place(text)
         out = system.create(path, True)
         try:
@@ -188,6 +201,8 @@ class Files(ABC):
             out.close()
 
     def read_bytes(self, text: str) -> bytes | None:
+        if (here := _local(text)) is not None:
+            return here.read_bytes() if here.exists() else None
         path, system = self._place(text)
         if not system.exists(path):
             return None
@@ -205,10 +220,16 @@ class Files(ABC):
         return None if content is None else content.decode()
 
     def names_in(self, text: str) -> list[str]:
+        if (here := _local(text)) is not None:
+            return sorted(entry.name for entry in here.iterdir()) if here.is_dir() else []
         path, system = self._place(text)
         return sorted(str(s.getPath().getName()) for s in system.listStatus(path)) if system.exists(path) else []
 
     def _place(self, text: str) -> tuple[Any, Any]:
-        path = self._java.org.apache.hadoop.fs.Path(text)
-        session: Any = self.spark._jsparkSession
-        return path, path.getFileSystem(session.sessionState().newHadoopConf())
+        if self._hadoop is None:
+            session: Any = self.spark._jsparkSession
+            # Looking up a class takes as many calls as its name has parts.
+            self._hadoop = (self._java.org.apache.hadoop.fs.Path, session.sessionState().newHadoopConf())
+        make, conf = self._hadoop
+        path = make(text)
+        return path, path.getFileSystem(conf)

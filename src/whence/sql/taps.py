@@ -97,7 +97,7 @@ class Tap:
         self._readings = len(block.annotated.links)
         self._register()
         # As not deterministic, it is evaluated once for each row, there and nowhere else.
-        call = c.registered(self._name, [*key_hashes(c, keys), *ids], block.annotated.plan)
+        call = c.registered(self._name, [*key_hashes(c, keys), *ids])
         passed = c.copy(call, udfDeterministic=False)
         return c.project(c.output(block.node.plan), c.filter(passed, block.annotated.plan))
 
