@@ -67,9 +67,10 @@ def tappable(c: Catalyst, tree: Node) -> Node | None:
 
 
 def _hashes(key: Expr) -> bool:
-    """Whether equal keys have equal hashes; numbers with a point may be equal and differ in their bits."""
+    """Whether equal keys, and only they, have equal hashes: numbers with a point may be equal and differ in their bits,
+    and what is NULL inside of nested data is passed over by Spark's hashes."""
     kind = key.dataType().catalogString()
-    return not any(word in kind for word in ("float", "double", "map<", "collate", "variant", "interval"))
+    return not any(word in kind for word in ("float", "double", "<", "collate", "variant", "interval"))
 
 
 class Tap:
