@@ -51,6 +51,13 @@ _FIXED_SPLITS = {
     "spark.sql.files.minPartitionNum": "32",
 }
 
+_FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
@@ -108,6 +115,7 @@ class Catalyst:
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
         self._quiet = 0
         # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
@@ -154,6 +162,14 @@ class Catalyst:
 
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def small_frame(self, plan: Plan) -> DataFrame:
+        """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
+        if self._small is None:
+            self._small = self.spark._jsparkSession.cloneSession()
+            for name, value in _FOR_FEW_ROWS.items():
+                self._small.sessionState().conf().setConfString(name, value)
+        return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
