@@ -7,6 +7,7 @@ name, since constructors gain arguments between Spark releases while field names
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -143,12 +144,14 @@ class Catalyst:
         self._quiet += 1
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Py4JError) as stopped:
+            if not _interrupted(stopped):
+                raise
             # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
             canceller = Thread(target=context.cancelJobsWithTag, args=(self._tag,))
             canceller.start()
             canceller.join()
-            raise
+            raise KeyboardInterrupt from stopped
         finally:
             self._quiet -= 1
             if self._quiet == 0:
@@ -651,6 +654,17 @@ _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modificati
 def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
     lines = text.replace("{path=", "\npath=")
     return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
+
+
+def _interrupted(stopped: BaseException) -> bool:
+    """Also when PySpark's handler of the interrupt failed, whose error then comes out in its place."""
+    while True:
+        frames = traceback.extract_tb(stopped.__traceback__)
+        if isinstance(stopped, KeyboardInterrupt) or any(frame.name == "signal_handler" for frame in frames):
+            return True
+        if stopped.__context__ is None:
+            return False
+        stopped = stopped.__context__
 
 
 def getattr_path(root: Any, dotted: str) -> Any:
