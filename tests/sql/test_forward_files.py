@@ -1,4 +1,4 @@
-"""Forward from rows of files: their values are used to skip other rows in the scan, which must not change the answer."""
+"""Forward from rows of files: their values help to skip other rows in the scan, which must not change the answer."""
 
 from __future__ import annotations
 

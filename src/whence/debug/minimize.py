@@ -64,8 +64,8 @@ def only_row(df: DataFrame, row: Row) -> DataFrame:
 
 
 Range = tuple[int, int]  # half open, among the witnesses of all readings put one after the other
-PARTS = 8  # pieces tried at a time: one job for all of them
-AT_ONCE = 16
+# Up to this many witnesses, each test runs without what makes large queries fast and small ones slow.
+_SMALL = 100_000
 
 
 class _Minimizing:
@@ -77,11 +77,13 @@ class _Minimizing:
         self._names = asked.columns
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
         self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
+        self._small = False
         self.tests = 0
 
     def run(self) -> Minimal:
         total = self._materialise()
-        if not self._failing([[(0, total)]])[0]:
+        self._small = total <= _SMALL
+        if not self._still_fails([(0, total)]):
             raise DoesNotFail(
                 "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how many "
                 "there are."
@@ -100,14 +102,14 @@ class _Minimizing:
                 others = [r for other, ranges in spans.items() if other != number for r in ranges]
                 before = spans[number]
                 if _size(before):
-                    failing = partial(self._failing_with, others)
-                    spans[number] = [] if failing([[]])[0] else _ddmin(before, failing)
+                    fails = partial(self._fails_with, others)
+                    spans[number] = [] if fails([]) else _ddmin(before, fails)
                     shrunk = shrunk or _size(before) > _size(spans[number])
             shrunk = shrunk and len(spans) > 1 and max(map(_size, spans.values())) > 1
         return [r for ranges in spans.values() for r in ranges]
 
-    def _failing_with(self, others: list[Range], candidates: Sequence[Sequence[Range]]) -> list[bool]:
-        return self._failing([[*others, *ranges] for ranges in candidates])
+    def _fails_with(self, others: list[Range], ranges: Sequence[Range]) -> bool:
+        return self._still_fails([*others, *ranges])
 
     def _materialise(self) -> int:
         c = self._c
@@ -124,23 +126,10 @@ class _Minimizing:
             self._kept[place.number] = (place, kept, c.output(leaf), runs)
         return total
 
-    def _failing(self, candidates: Sequence[Sequence[Range]]) -> list[bool]:
-        """Whether the query fails on each of these: they are tested together, in one job."""
-        found: list[bool] = []
-        for start in range(0, len(candidates), AT_ONCE):
-            some = candidates[start : start + AT_ONCE]
-            frame = None
-            for number, ranges in enumerate(some):
-                one = self._query(ranges).withColumn(_PIECE, F.lit(number))
-                frame = one if frame is None else frame.union(one)
-            assert frame is not None
-            rows: dict[int, list[Row]] = {}
-            shape = Row(*self._names)
-            for row in frame.collect():
-                rows.setdefault(row[-1], []).append(shape(*row[:-1]))
-            found += [bool(self._fails(rows.get(number, []))) for number in range(len(some))]
-        self.tests += len(candidates)
-        return found
+    def _still_fails(self, ranges: Sequence[Range]) -> bool:
+        self.tests += 1
+        shape = Row(*self._names)
+        return bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
 
     def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
         c = self._c
@@ -159,7 +148,8 @@ class _Minimizing:
         def replace(node: Node) -> Plan | None:
             return self._leaf(leaves[node], ranges) if node in leaves else None
 
-        return self._c.frame(rebuild(self._c, self._lineage.tree, replace))
+        plan = rebuild(self._c, self._lineage.tree, replace)
+        return self._c.small_frame(plan) if self._small else self._c.frame(plan)
 
     def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}
@@ -192,19 +182,19 @@ def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
     return pieces
 
 
-def _ddmin(ranges: list[Range], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[Range]:
-    """Zeller and Hildebrandt's ddmin, several tests at a time: nothing in the answer can be left out by itself."""
-    parts = PARTS
+def _ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool]) -> list[Range]:
+    """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself."""
+    parts = 2
     while _size(ranges) >= 2:
         parts = min(parts, _size(ranges))
         pieces = _cut(ranges, parts)
-        smaller = next((p for p, fails in zip(pieces, failing(pieces), strict=True) if fails), None)
+        smaller = next((piece for piece in pieces if fails(piece)), None)
         if smaller is not None:
-            ranges, parts = smaller, PARTS
+            ranges, parts = smaller, 2
             continue
-        spare = _spare(pieces, failing) if parts > 2 else []
-        if spare:
-            ranges, parts = [r for piece in pieces if piece not in spare for r in piece], PARTS
+        left = _needed(pieces, fails) if parts > 2 else pieces
+        if len(left) < len(pieces):
+            ranges, parts = _all_of(left), max(len(left), 2)
         elif parts >= _size(ranges):
             break
         else:
@@ -212,12 +202,15 @@ def _ddmin(ranges: list[Range], failing: Callable[[Sequence[Sequence[Range]]], l
     return ranges
 
 
-def _spare(pieces: list[list[Range]], failing: Callable[[Sequence[Sequence[Range]]], list[bool]]) -> list[list[Range]]:
-    """Pieces without which it still fails: all that can go at once, or one of them."""
-    verdicts = failing([[r for other in pieces if other is not piece for r in other] for piece in pieces])
-    spare = [piece for piece, fails in zip(pieces, verdicts, strict=True) if fails]
-    if len(spare) > 1:
-        rest = [r for piece in pieces if piece not in spare for r in piece]
-        if not rest or not failing([rest])[0]:
-            return spare[:1]
-    return spare
+def _needed(pieces: list[list[Range]], fails: Callable[[Sequence[Range]], bool]) -> list[list[Range]]:
+    """The pieces that are left when, one after the other, each is dropped without which it still fails."""
+    left = list(pieces)
+    for piece in pieces:
+        others = [other for other in left if other is not piece]
+        if others and fails(_all_of(others)):
+            left = others
+    return left
+
+
+def _all_of(pieces: Sequence[Sequence[Range]]) -> list[Range]:
+    return [r for piece in pieces for r in piece]

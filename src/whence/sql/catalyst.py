@@ -7,6 +7,7 @@ name, since constructors gain arguments between Spark releases while field names
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -51,6 +52,13 @@ _FIXED_SPLITS = {
     "spark.sql.files.maxPartitionBytes": str(128 << 20),
     "spark.sql.files.openCostInBytes": str(4 << 20),
     "spark.sql.files.minPartitionNum": "32",
+}
+
+_FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
@@ -110,6 +118,7 @@ class Catalyst(Files):
         )
         self._dataset: Any = getattr_path(self._jvm, "org.apache.spark.sql.classic.Dataset")
         self._domains: set[int] = set()
+        self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
         self._quiet = 0
         self.memory = Memory()
@@ -136,12 +145,14 @@ class Catalyst(Files):
         self._quiet += 1
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Py4JError) as stopped:
+            if not _interrupted(stopped):
+                raise
             # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
             canceller = Thread(target=context.cancelJobsWithTag, args=(self._tag,))
             canceller.start()
             canceller.join()
-            raise
+            raise KeyboardInterrupt from stopped
         finally:
             self._quiet -= 1
             if self._quiet == 0:
@@ -156,9 +167,19 @@ class Catalyst(Files):
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
 
+<<<<<<< HEAD
     def is_cached(self, df: DataFrame) -> bool:
         """Whether Spark would take rows of this query, or of a part of it, from its cache."""
         return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()
+=======
+    def small_frame(self, plan: Plan) -> DataFrame:
+        """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
+        if self._small is None:
+            self._small = self.spark._jsparkSession.cloneSession()
+            for name, value in _FOR_FEW_ROWS.items():
+                self._small.sessionState().conf().setConfString(name, value)
+        return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
+>>>>>>> main
 
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
@@ -667,6 +688,17 @@ _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modificati
 def _parse_statuses(text: str) -> dict[str, tuple[int, int]]:
     lines = text.replace("{path=", "\npath=")
     return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
+
+
+def _interrupted(stopped: BaseException) -> bool:
+    """Also when PySpark's handler of the interrupt failed, whose error then comes out in its place."""
+    while True:
+        frames = traceback.extract_tb(stopped.__traceback__)
+        if isinstance(stopped, KeyboardInterrupt) or any(frame.name == "signal_handler" for frame in frames):
+            return True
+        if stopped.__context__ is None:
+            return False
+        stopped = stopped.__context__
 
 
 def getattr_path(root: Any, dotted: str) -> Any:

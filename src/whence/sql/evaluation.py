@@ -71,6 +71,10 @@ class Evaluation:
         self._work_out(number)
         return self._plans[number]
 
+    def selection(self, number: int) -> Plan:
+        """The query of the identities that the selected rows of a block carry."""
+        return self._selections[number]
+
     def selected(self, number: int) -> DataFrame:
         """The identities that the selected rows of a block carry, computed once."""
         self._work_out(number)
@@ -132,14 +136,16 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     evaluation.select(block, plan)
     if not block.annotated.attrs:
         return
-    kept = c.plan_of(evaluation.selected(block.number))
+    # What is asked of a store is asked once: there is no need to keep the rows that ask.
+    known = all(isinstance(link, Lookup) and link.stored is not None for link in block.annotated.links)
+    kept = evaluation.selection(block.number) if known else c.plan_of(evaluation.selected(block.number))
     for link in block.annotated.links:
         there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
             ids = c.project([*carried, *link.attrs], there)
             evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
-        elif (known := answers(c, link, there, carried)) is not None:
-            evaluation.answered(known, link, there)
+        elif (found := answers(c, link, there, carried)) is not None:
+            evaluation.answered(found, link, there)
         else:
             _look_up(evaluation, link, there)
 

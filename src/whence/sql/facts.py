@@ -22,6 +22,11 @@ from whence.sql.tree import Node
 
 ROWS = "rows"
 META = "fact.json"
+# A fact counts once it is finished (`finish`), so its tables need no commit of their own.
+_QUICKLY = {
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
 # Counts when what is written down is laid out otherwise; another number is not read.
 LAYOUT = 1
 
@@ -82,7 +87,7 @@ def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[Data
     named = frame.toDF(*[f.name for f in fields])
     if watch is not None:
         named = watch(named, fields[-1].name)
-    named.write.parquet(f"{fact.folder}/{part}")
+    named.write.options(**_QUICKLY).parquet(f"{fact.folder}/{part}")
     fact.parts[part] = StructType(fields).json()
 
 

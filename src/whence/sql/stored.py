@@ -29,9 +29,10 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
     if fact is None or fact.tapped is None:
         return None
     hashes = [c.alias(h, "whence_hash") for h in key_hashes(c, link.attrs[1:])]
-    needed = c.frame(c.distinct(c.project([*hashes, *carried], there))).limit(MOST_KEYS + 1).collect()
-    if len(needed) > MOST_KEYS:
+    asked = c.frame(c.project([*hashes, *carried], there)).limit(MOST_KEYS + 1).collect()
+    if len(asked) > MOST_KEYS:
         return None
+    needed = list(dict.fromkeys(tuple(row) for row in asked))
     readings = [below for below in link.block.annotated.links if isinstance(below, Reading)]
     if [c.roots(reading.place.leaf.plan) for reading in readings] != fact.tapped["roots"]:
         return None
