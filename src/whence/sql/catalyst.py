@@ -167,11 +167,10 @@ class Catalyst(Files):
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
 
-<<<<<<< HEAD
     def is_cached(self, df: DataFrame) -> bool:
         """Whether Spark would take rows of this query, or of a part of it, from its cache."""
         return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()
-=======
+
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
         if self._small is None:
@@ -179,7 +178,6 @@ class Catalyst(Files):
             for name, value in _FOR_FEW_ROWS.items():
                 self._small.sessionState().conf().setConfString(name, value)
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
->>>>>>> main
 
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.

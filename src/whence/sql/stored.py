@@ -29,7 +29,7 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
     if fact is None or fact.tapped is None:
         return None
     hashes = [c.alias(h, "whence_hash") for h in key_hashes(c, link.attrs[1:])]
-    asked = c.frame(c.project([*hashes, *carried], there)).limit(MOST_KEYS + 1).collect()
+    asked = c.small_frame(c.project([*hashes, *carried], there)).limit(MOST_KEYS + 1).collect()
     if len(asked) > MOST_KEYS:
         return None
     needed = list(dict.fromkeys(tuple(row) for row in asked))
