@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import whence
 from bench import duckdata, proof, tpcds_data, tpch
 
-SAMPLE = {"tpch": (tpch, 0.002, ("q3", "q13", "q22")), "tpcds": (tpcds_data, 0.001, ("q42", "q93"))}
+SAMPLE = {"tpch": (tpch, 0.002, ("q3", "q13")), "tpcds": (tpcds_data, 0.01, ("q22", "q42"))}
 
 
 @pytest.fixture(scope="module")
