@@ -80,11 +80,12 @@ class Tap:
         self._c = c
         self._fact = fact
         self.folder = f"{fact.folder}/associations"
-        self._name = f"whence_tap_{fact.folder.rsplit('/', 1)[-1]}"
+        # One name for all: it stands in the code that Spark generates, and the same code is compiled once.
+        self._name = "whence_tap"
         self._told: Any = None
         self._readings = 0
         self._roots: list[list[str]] = []
-        self._observed = Observation(self._name)
+        self._observed = Observation(f"whence_tap_{fact.folder.rsplit('/', 1)[-1]}")
 
     def below(self, keys: Sequence[Expr], block: Block) -> Plan:
         """The rows of the block, each of which passes the tap."""
