@@ -382,12 +382,14 @@ class Snapshot {
     /* Operators whose columns follow from their own expressions: their output need not be told. */
     private static final String PLAIN = " Project Filter Join Sort SubqueryAlias GlobalLimit LocalLimit Aggregate Window Generate Expand"
         + " Repartition RepartitionByExpression ResolvedHint Sample LateralJoin ";
+    private static final String CHAINS = " Add Subtract Multiply And Or Concat BitwiseAnd BitwiseOr ";
     private final QueryExecution qe;
     private final int maxChars;
     private final long deadline;
     private StringBuilder out = new StringBuilder();
     private boolean coarse = false;
     private int nodes = 0;
+    private int depth = 0;
 
     Snapshot(QueryExecution qe, int maxChars, long maxNanos) {
         this.qe = qe;
@@ -494,6 +496,7 @@ class Snapshot {
     /* Too much for the caps: datasets only, without any expression. */
     private void again(LogicalPlan analyzed) {
         coarse = true;
+        depth = 0;
         out = new StringBuilder();
         out.append("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
         try {
@@ -552,8 +555,16 @@ class Snapshot {
         }
     }
 
-    private void node(LogicalPlan plan, boolean withOutput) {
+    /* JSON of more levels than this cannot be read by Python: two for each node or expression. */
+    private void deeper() {
         check();
+        if (++depth > 450) {
+            throw new TooLarge();
+        }
+    }
+
+    private void node(LogicalPlan plan, boolean withOutput) {
+        deeper();
         String name = plan.getClass().getSimpleName();
         out.append("{\"c\":").append(quote(name));
         if (!coarse || plan.children().isEmpty()) {
@@ -581,6 +592,7 @@ class Snapshot {
             out.append(']');
         }
         out.append('}');
+        depth--;
     }
 
     private void output(LogicalPlan plan) {
@@ -979,6 +991,7 @@ class Snapshot {
                 return;
             }
         }
+        deeper();
         out.append("{\"c\":").append(quote(name));
         if (expression instanceof Alias) {
             out.append(",\"id\":").append(((Alias) expression).exprId().id()).append(",\"n\":").append(quote(((Alias) expression).name()));
@@ -1001,15 +1014,7 @@ class Snapshot {
         }
         if (!expression.children().isEmpty()) {
             out.append(",\"k\":[");
-            scala.collection.Iterator some = expression.children().iterator();
-            boolean first = true;
-            while (some.hasNext()) {
-                if (!first) {
-                    out.append(',');
-                }
-                first = false;
-                expression((Expression) some.next());
-            }
+            operands(expression);
             out.append(']');
         }
         if (expression.children().isEmpty() && expression instanceof org.apache.spark.sql.catalyst.expressions.Attribute) {
@@ -1019,6 +1024,35 @@ class Snapshot {
             }
         }
         out.append('}');
+        depth--;
+    }
+
+    /* A long a + b + c ... is one operator with many operands, or it would be as deep as it is long. */
+    private void operands(Expression expression) {
+        String name = expression.getClass().getSimpleName();
+        boolean flat = CHAINS.indexOf(" " + name + " ") >= 0;
+        ArrayDeque todo = new ArrayDeque();
+        todo.add(expression);
+        boolean first = true;
+        while (!todo.isEmpty()) {
+            Expression next = (Expression) todo.poll();
+            if (next == expression || (flat && next.getClass() == expression.getClass())) {
+                java.util.ArrayList inner = new java.util.ArrayList();
+                scala.collection.Iterator some = next.children().iterator();
+                while (some.hasNext()) {
+                    inner.add(some.next());
+                }
+                for (int i = inner.size() - 1; i >= 0; i--) {
+                    todo.addFirst(inner.get(i));
+                }
+                continue;
+            }
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            expression(next);
+        }
     }
 
     private void struct(Expression expression) {
