@@ -36,6 +36,7 @@ class Listener:
         self._gateway: Any = context._gateway
         self._bus: Any = context._jsc.sc().listenerBus()
         self._watcher = self._make()
+        self.place = self._place()  # before it listens: what fails here leaves nothing behind
         self._bus.addToQueue(self._watcher, QUEUE)
 
     def take(self, most: int, millis: int) -> list[str]:
@@ -101,7 +102,7 @@ class Listener:
     def note_rdd(self, number: int) -> None:
         self._watcher.note(number)
 
-    def place(self) -> Place:
+    def _place(self) -> Place:
         context: Any = self._spark.sparkContext
         hadoop = context._jsc.hadoopConfiguration()
         warehouse = str(self._spark.conf.get("spark.sql.warehouse.dir", "spark-warehouse"))

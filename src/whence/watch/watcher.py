@@ -55,7 +55,7 @@ class Watcher:
         self._listener = Listener(spark)
         self.memory: dict[int, str] = {}
         self.models: dict[int, Seen] = {}
-        self.place = replace(self._listener.place(), memory=self.memory, models=self.models)
+        self.place = replace(self._listener.place, memory=self.memory, models=self.models)
         self._tasks: queue.Queue[Callable[[], Observation | None]] = queue.Queue(maxsize=10_000)
         self._nested: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._streams = Streams(self)
