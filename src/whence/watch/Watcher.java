@@ -47,6 +47,7 @@ public class Watcher extends SparkListener {
     private final int capacity;
     private final int maxChars;
     private final long maxNanos;
+    private final int maxLevels;
     private long waiting = 0;
     private long oldest = 0;
     private long newest = 0;
@@ -56,10 +57,11 @@ public class Watcher extends SparkListener {
     private long failed = 0;
     private boolean closed = false;
 
-    public Watcher(int capacity, int maxChars, long maxMillis) {
+    public Watcher(int capacity, int maxChars, long maxMillis, int maxLevels) {
         this.capacity = capacity;
         this.maxChars = maxChars;
         this.maxNanos = maxMillis * 1000000L;
+        this.maxLevels = maxLevels;
     }
 
     /* ---- Python's side ---- */
@@ -156,7 +158,7 @@ public class Watcher extends SparkListener {
 
     /** The plan of a DataFrame as it stands, for the patches in Python (models, df.rdd). */
     public String plan(QueryExecution qe) {
-        return new Snapshot(qe, maxChars, maxNanos).plan();
+        return new Snapshot(qe, maxChars, maxNanos, maxLevels).plan();
     }
 
     /** Ids of the attributes that a plan's leaves give, by which a leaf is known again. */
@@ -348,7 +350,7 @@ public class Watcher extends SparkListener {
             line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(((scala.Some) end.errorMessage()).value().toString(), 4000)));
         }
         if (qe != null) {
-            line.append(new Snapshot(qe, maxChars, maxNanos).execution());
+            line.append(new Snapshot(qe, maxChars, maxNanos, maxLevels).execution());
         }
         line.append(",\"micros\":").append((System.nanoTime() - began) / 1000L).append('}');
         put(line.toString());
@@ -385,14 +387,16 @@ class Snapshot {
     private static final String CHAINS = " Add Subtract Multiply And Or Concat BitwiseAnd BitwiseOr ";
     private final QueryExecution qe;
     private final int maxChars;
+    private final int maxLevels;
     private final long deadline;
     private StringBuilder out = new StringBuilder();
     private boolean coarse = false;
     private int nodes = 0;
     private int depth = 0;
 
-    Snapshot(QueryExecution qe, int maxChars, long maxNanos) {
+    Snapshot(QueryExecution qe, int maxChars, long maxNanos, int maxLevels) {
         this.qe = qe;
+        this.maxLevels = maxLevels;
         this.maxChars = maxChars;
         this.deadline = System.nanoTime() + maxNanos;
     }
@@ -555,10 +559,10 @@ class Snapshot {
         }
     }
 
-    /* JSON of more levels than this cannot be read by Python: two for each node or expression. */
+    /* Python cannot read JSON of too many levels; a node or expression is two. */
     private void deeper() {
         check();
-        if (++depth > 450) {
+        if (++depth > maxLevels) {
             throw new TooLarge();
         }
     }
