@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whence.model import NonDeterministic
+from whence.model.operators import RANKS_BEFORE, RANKS_WHOLE
 from whence.sql.blocks import Annotated, Block, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Catalyst, Expr, class_name
 from whence.sql.tree import Node, place_of
 
-_WHOLE_PARTITION = ("PercentRank", "CumeDist", "NTile")
-_BEFORE = ("Rank", "DenseRank", "RowNumber")
 _BY_POSITION = ("RowNumber", "NTile", "Lag", "Lead")
 
 
@@ -84,7 +83,7 @@ def _is_by_position(c: Catalyst, expression: Expr) -> bool:
     if name in _BY_POSITION:
         return True
     frame = expression.windowSpec().frameSpecification()
-    return name not in (*_BEFORE, *_WHOLE_PARTITION) and _is_rows(frame) and not _is_unbounded(frame)
+    return name not in (*RANKS_BEFORE, *RANKS_WHOLE) and _is_rows(frame) and not _is_unbounded(frame)
 
 
 def _is_rows(frame: Expr) -> bool:
@@ -102,9 +101,9 @@ def _frame(
     c = build.c
     function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
     name = class_name(function)
-    if name in _WHOLE_PARTITION:
+    if name in RANKS_WHOLE:
         return None
-    if name in _BEFORE:
+    if name in RANKS_BEFORE:
         return _before(c, inner.order, outer.order, orders)
     if name in ("Lag", "Lead"):
         return _offset(build, node, function, inner, outer)
