@@ -83,7 +83,7 @@ def test_optuna_study_with_failed_trials() -> None:
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
-    callback = OptunaCallback()
+    callback = OptunaCallback(every=10)
 
     def objective(trial: object) -> float:
         depth = trial.suggest_int("depth", 1, 12)  # type: ignore[attr-defined]
