@@ -389,7 +389,7 @@ def _finish(options: Any, kept: Kept, names: Sequence[str], missing: int) -> Non
     )
     bars = Bars([NAMES[k] for k in KINDS], {f"{m} runs": [cases[k]["whence"][m].f for k in KINDS] for m in MARKS}, "F")
     target = finish(result, bars)
-    if options.docs and not missing:
+    if options.docs:
         write_docs(target)
 
 
