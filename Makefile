@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
-BENCHES := sql tpcds rdd watch catalog diagnose explain actors guard
+BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
 
 .PHONY: help demo test check docs clean $(BENCHES:%=bench-%)
 
@@ -38,7 +38,7 @@ docs:
 
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
-	@$(JAVA) && $(BIN)/python -m bench.$* $(ARGS)
+	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist build

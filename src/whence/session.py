@@ -58,11 +58,13 @@ class Session:
 
     # --- DataFrames and SQL
 
-    def backward(self, df: DataFrame) -> Trace:
-        """The witnesses of these rows: which source rows made them."""
+    def backward(self, df: DataFrame, *, through: bool = True) -> Trace:
+        """The witnesses of these rows: which source rows made them.
+
+        A trace goes on through tables that captured writes made; with `through=False` it ends at them."""
         from whence.debug.trace import Trace
 
-        return Trace(self._lineage(df))
+        return Trace(self._lineage(df, through=through))
 
     def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
         """Which rows of `to` these source rows touch."""
@@ -84,10 +86,10 @@ class Session:
 
     @contextmanager
     def capture(self) -> Iterator[None]:
-        """Within the block, what a checkpoint is made from is remembered, so that traces go on through it."""
-        from whence.sql.checkpoints import remembered
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+        from whence.sql.capture import Capture
 
-        with remembered(self._plans()):
+        with Capture(self._plans()).open():
             yield
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
@@ -97,12 +99,12 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _lineage(self, df: DataFrame) -> SqlLineage:
+    def _lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
-        return SqlLineage(self._plans(), df)
+        return SqlLineage(self._plans(), df, through=through)
 
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst
@@ -110,6 +112,7 @@ class Session:
         self._require_open()
         if self._catalyst is None:
             self._catalyst = Catalyst(self._spark)
+            self._catalyst.memory.folder = self._store.tables.location("sql")
         return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:
@@ -196,6 +199,9 @@ class Session:
             return
         self._closed = True
         if self._catalyst is not None:
+            from whence.sql.capture import forget
+
+            forget(self._catalyst)
             self._catalyst.release()
             self._catalyst = None
         if self._context is not None:

@@ -35,6 +35,16 @@ BY_FIRST_COLUMN: dict[str, dict[object, set[int] | tuple[set[int], ...]]] = {
         **{0: {0, 1, 2}, 1: {1, 2, 7}, 2: {1, 2, 7}, 7: {7}},
         **{4: {4}, 3: {3, 6}, 6: {3, 6}, 5: {5}},
     },
+    "select rid, sum(v) over (partition by k order by date_add(date'2026-01-01', v) "
+    "range between interval 5 days preceding and interval 10 days following) from t": {
+        **{0: {0, 1, 2}, 1: {1, 2, 7}, 2: {1, 2, 7}, 7: {7}},
+        **{4: {4}, 3: {3, 6}, 6: {3, 6}, 5: {5}},
+    },
+    "select rid, sum(v) over (order by timestamp_seconds(v * 60) desc "
+    "range between interval 5 minutes preceding and interval '10' minute following) from t": {
+        **{7: {1, 2, 7}, 1: {0, 1, 2}, 2: {0, 1, 2}, 4: {4}},
+        **{0: {0, 3, 5, 6}, 6: {0, 3, 5, 6}, 5: {0, 3, 5, 6}, 3: {0, 3, 5, 6}},
+    },
     "select rid, sum(v) over (order by v desc range between 5 preceding and 10 following) from t": {
         **{7: {1, 2, 7}, 1: {0, 1, 2}, 2: {0, 1, 2}, 4: {4}},
         **{0: {0, 3, 5, 6}, 6: {0, 3, 5, 6}, 5: {0, 3, 5, 6}, 3: {0, 3, 5, 6}},
@@ -180,6 +190,7 @@ def test_sample_is_traced_to_the_rows_it_drew(session: whence.Session) -> None:
         ("select uuid() from t", "uuid"),
         ("select k, first(v) from t group by k", "first"),
         ("select rid from t limit 3", "LIMIT 3 without ORDER BY"),
+        ("select rid from t tablesample (50 percent)", "without a seed"),
         ("select rid, row_number() over (partition by k order by v) from t", "tied"),
         ("select rid from (select rid from t order by v) tablesample (50 percent) repeatable (3)", "Sort"),
     ],

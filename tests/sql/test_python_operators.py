@@ -201,6 +201,21 @@ def test_functions_inside_other_operators(w: whence.Session, t: DataFrame) -> No
     )
 
 
+def test_functions_over_arrow(w: whence.Session, t: DataFrame) -> None:
+    """Python functions whose rows travel as Arrow are functions of the row like any other."""
+    twice = F.udf(lambda v: v * 2, "bigint", useArrow=True)
+    columns = [twice("rid").alias("double")]
+    if hasattr(F, "arrow_udf"):
+        import pyarrow.compute as pc
+
+        more = F.arrow_udf(lambda v: pc.add(v, 1), "bigint")
+        columns.append(more("rid").alias("next"))
+    trace = w.backward(t.select("rid", *columns).where("double = 6"))
+    assert [row.rid for row in next(iter(trace.sources.values())).collect()] == [3]
+    assert trace.exact
+    assert trace.verify().ok
+
+
 def test_table_functions(w: whence.Session, t: DataFrame) -> None:
     @F.udtf(returnType="n bigint")
     class Upto:

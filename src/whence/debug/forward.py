@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from whence.debug.trace import Trace
-from whence.debug.verify import Verdict
+from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
 from whence.sql import SqlLineage
 from whence.sql import touched as forwarding
@@ -21,6 +21,8 @@ def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
             f"{', '.join(sorted({p.dataset.name for p in seeds.readings})) or 'nothing'}, the result reads "
             f"{', '.join(sorted({p.dataset.name for p in to.readings})) or 'nothing'}."
         )
+    require_same_rows(seeds)
+    require_same_rows(to)
     touched = forwarding.forward(to, forwarding.seeds_of(seeds, sorted({place.dataset.key for place in shared})))
     assert touched is not None
     return Trace(to, direction="forward", root=touched)

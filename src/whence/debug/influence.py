@@ -23,7 +23,7 @@ from whence.sql.tree import Node
 MOST_RUNS = 200
 
 _CLOSED = ("Sum", "Count", "Average", "Min", "Max")
-_AS_IT_IS = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit")
+_AS_IT_IS = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Settled")
 _SCHEMA = "output bigint, source string, record string, influence double"
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pyspark.sql import DataFrame, Row
 
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
-from whence.debug.verify import Verdict, compare
-from whence.model import WhenceError
+from whence.debug.verify import Verdict, compare, require_same_rows
+from whence.model import Strategy, WhenceError
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation, fetch
 from whence.sql.catalyst import Plan
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from whence.debug.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit")
+_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit", "Settled")
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,19 @@ class Trace:
             yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
 
     @property
+    def strategy(self) -> Strategy:
+        """How the witnesses were found: stored (from what was captured), or rerun (parts of the query were run)."""
+        told = {place.number for place in self._told}
+        return Strategy.STORED if told and told <= self._found.stored else Strategy.RERUN
+
+    @property
     def exact(self) -> bool:
         return self._lineage.exactness.exact
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why the answer may hold more rows than needed: each note names an operator."""
-        return self._lineage.exactness.notes
+        """Why the answer may hold more rows than needed, and at which captured tables the trace ends, and why."""
+        return (*self._lineage.exactness.notes, *self._lineage.passage.notes)
 
     # --- what follows from it
 
@@ -197,10 +203,12 @@ class Trace:
 
     @cached_property
     def _found(self) -> Evaluation:
+        require_same_rows(self._lineage)
         return evaluation.backward(self._lineage, self._root)
 
     @cached_property
     def _found_per_output(self) -> Evaluation:
+        require_same_rows(self._lineage)
         return evaluation.backward(self._lineage, self._root, per_output=True)
 
     @cached_property

@@ -9,6 +9,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType
 
+from whence.model import NonDeterministic
+from whence.sql import SqlLineage
+
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
 _TOLERANCE = 1e-6
 _SHOWN = 1000
@@ -80,3 +83,22 @@ def _close(one: object, other: object) -> bool:
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
     return one == other
+
+
+def require_same_rows(lineage: SqlLineage) -> None:
+    """Where a trace goes on through a written table, its query must give now the rows that were written.
+
+    Only where that is not certain: floating-point sums, arrays, text formats."""
+    passage = lineage.passage
+    if not passage.compare:
+        return
+    c = lineage.c
+    with c.quietly():
+        verdict = compare(lineage.frame, c.frame(lineage.tree.plan))
+    if not verdict.ok:
+        raise NonDeterministic(
+            "The trace cannot go on through a table that was written under capture: its query, run again, does not "
+            f"give the rows that are in the table ({len(verdict.missing)} missing, {len(verdict.extra)} too many). "
+            "Ask w.backward(df, through=False) to end at the table."
+        )
+    passage.compare = False

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.memory import Fact
 from whence.sql.sources import Dataset
 from whence.sql.tree import Node
 
@@ -58,6 +59,8 @@ class Lookup:
     attrs: tuple[Attr, ...]
     # key attribute and the expression over the block below that it equals, where the condition says so
     equalities: tuple[tuple[Attr, Expr], ...] = ()
+    # The fact that has written down which rows of the readings below each key finds (taps.py).
+    stored: Fact | None = None
 
     @property
     def present(self) -> Attr:

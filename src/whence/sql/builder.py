@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from whence.model import NonDeterministic, UnsupportedOperator
+from whence.sql import facts
 from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
-from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.catalyst import Catalyst, Expr, Plan
+from whence.sql.certainty import uncertain, uncertain_expressions
+from whence.sql.memory import Fact
 from whence.sql.sources import SCANS, dataset_of
+from whence.sql.taps import Tap
 from whence.sql.tree import Node, place_of
 
 _SELDOM_TOLD = "whence has no lineage rule for it"
@@ -31,12 +35,19 @@ class Builder:
     order_matters: bool = False
     deferred: bool = False
     frozen: set[Node] = field(default_factory=set)
+    # Operators whose rows are written down, and those of them whose rule has taken its rows from there.
+    _facts: dict[Node, Fact] = field(default_factory=dict)
+    _taken: set[Node] = field(default_factory=set)
+    # Set while the lineage of one aggregate is written down in the same pass.
+    tap: Tap | None = None
     _views: list[str] = field(default_factory=list)
     _block: int = 0
     _auxiliary: bool = False
     _blocks: int = 0
 
     def annotate(self, node: Node) -> Annotated:
+        if node.fact is not None:
+            return self._settled(node, node.fact)
         rule = self.rules.get(node.kind)
         if rule is None:
             raise self.unsupported(node)
@@ -47,6 +58,41 @@ class Builder:
         annotated = self._with_subqueries(node, rule(node, self))
         self.places[place] = Place(node, annotated, block)
         return annotated
+
+    def _settled(self, node: Node, fact: Fact) -> Annotated:
+        """An operator whose rows are written down: its rule says what they come from, the store what they are."""
+        (inner,) = node.children
+        self._facts[inner] = fact
+        place = len(self.places)
+        annotated = self.annotate(inner)
+        if inner not in self._taken:
+            annotated = Annotated(self.kept(inner, facts.ROWS, annotated.plan), annotated.links)
+            self.places[place] = Place(inner, annotated, self._block)
+        self.places.append(Place(node, annotated, self._block))
+        if not fact.certain:
+            self.freeze(node)
+        return annotated
+
+    def fact_of(self, node: Node) -> Fact | None:
+        return self._facts.get(node)
+
+    def taps(self, node: Node) -> bool:
+        return self.tap is not None and node in self._facts
+
+    def tapped(self, keys: Sequence[Expr], block: Block) -> Plan:
+        assert self.tap is not None
+        return self.tap.below(keys, block)
+
+    def kept(self, node: Node, part: str, plan: Plan) -> Plan:
+        """`plan` computed once and kept: in Spark's block manager, or, of a fact, in the store."""
+        fact = self._facts.get(node)
+        if fact is None:
+            return self.c.plan_of(self.c.materialise(plan))
+        self._taken.add(node)
+        found = facts.table(self.c, fact, part, plan, self.tap.watch if self.tap and fact.certain else None)
+        if part == facts.ROWS and fact.open:
+            fact.own = facts.positions_of(self.c, self.c.output(node.plan), plan)
+        return found
 
     def block(
         self, node: Node, extend: Callable[[Annotated], Annotated] | None = None, *, ordered: bool = False
@@ -78,6 +124,14 @@ class Builder:
                 self.set_aside(node.children[0])
         elif not node.children and node.kind in SCANS:
             self.reading(node)
+        elif node.fact is None and (why := uncertain(self.c, node, ties=False)) is not None:
+            raise NonDeterministic(
+                f"{why} It decides which rows of another table are kept, so that cannot be told afterwards: compute "
+                "the result under `with w.capture():`.\nIt stands here in the query:\n"
+                f"{place_of(self.root, node)}"
+            )
+        if node.fact is not None:
+            (node,) = node.children
         for below in (*(node.children if node.kind != "View" else ()), *node.subqueries.values()):
             self.set_aside(below)
 
@@ -131,12 +185,11 @@ class Builder:
         return Annotated(self.c.extend(annotated.plan, marks), (*annotated.links, *links))
 
     def _require_deterministic(self, node: Node) -> None:
-        uncertain = self.c.nondeterministic(node.plan)
-        if node.kind == "Aggregate":
-            uncertain += self.c.functions_of_any_row(node.plan)
-        for expression in uncertain:
+        if node in self._facts:
+            return
+        for expression in uncertain_expressions(self.c, node):
             raise NonDeterministic(
                 f"Cannot trace through {expression}: it may give another value each time it is computed, so the rows "
-                "behind a result cannot be worked out afterwards.\nIt stands here in the query:\n"
-                f"{place_of(self.root, node)}"
+                "behind a result cannot be worked out afterwards. Compute the result under `with w.capture():` to have "
+                f"them written down.\nIt stands here in the query:\n{place_of(self.root, node)}"
             )

@@ -21,6 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import QUIET
+from whence.sql.files import Files
+from whence.sql.memory import Memory
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -97,7 +99,7 @@ class _Classes:
         return self.__dict__[key]
 
 
-class Catalyst:
+class Catalyst(Files):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -119,8 +121,7 @@ class Catalyst:
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
         self._quiet = 0
-        # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
-        self.checkpoints: dict[int, Plan] = {}
+        self.memory = Memory()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._none: JavaObject = self._jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
@@ -166,6 +167,10 @@ class Catalyst:
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
 
+    def is_cached(self, df: DataFrame) -> bool:
+        """Whether Spark would take rows of this query, or of a part of it, from its cache."""
+        return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()
+
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
         if self._small is None:
@@ -182,10 +187,13 @@ class Catalyst:
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            wide = DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
-            return wide.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return self.wide_frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
+
+    def wide_frame(self, plan: Plan) -> DataFrame:
+        """A DataFrame of a query whose rows carry identities."""
+        return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
 
     def _session_for_wide_rows(self) -> JavaObject:
         """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and a table
@@ -502,8 +510,32 @@ class Catalyst:
 
     def function(self, name: str, *args: Expr) -> Expr:
         """A call that the analyzer resolves."""
-        unresolved = self._jvm.org.apache.spark.sql.catalyst.analysis.UnresolvedFunction
-        return unresolved.apply(name, self.seq(args), False)
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
+
+    def cast(self, expr: Expr, like: Attr) -> Expr:
+        """`expr` in the type of `like`; NULL where it cannot be."""
+        return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)
+
+    def text_is(self, attribute: Attr, text: str | None) -> Expr:
+        """Whether a value is written as this text; None: whether it is NULL."""
+        if text is None:
+            return self._exprs.IsNull(attribute)
+        literal = self._text(text)
+        return self.equal(self.cast(attribute, literal), literal)
+
+    def registered(self, name: str, args: Sequence[Expr]) -> Expr:
+        """A call of a registered function; the analyzer resolves it over values of the same types."""
+        values = [self._exprs.Literal.default(arg.dataType()) for arg in args]
+        call = self.alias(self.function(name, *values), "whence_call")
+        analysed = self.plan_of(self.frame(self.project([call], self._plans.OneRowRelation())))
+        return analysed.projectList().head().child().withNewChildren(self.seq(args))
+
+    def unregister(self, name: str) -> None:
+        self.spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
+
+    def count_rows(self) -> Expr:
+        return self._exprs.aggregate.Count(self.seq([self.parse("1")])).toAggregateExpression()
 
     def hash64_of_text(self, text: str) -> int:
         value: int = self.hash64(self._text(text)).eval(None)

@@ -43,7 +43,8 @@ def way_up(lineage: SqlLineage, reading: ReadingPlace, seeds: Seeds) -> Iterator
     c = lineage.c
     target: ReadingPlace | Block = reading
     while True:
-        here = [p for p in lineage.places if any(origin(link) is target for link in p.annotated.links)]
+        places = [p for p in lineage.places if p.node.fact is None]
+        here = [p for p in places if any(origin(link) is target for link in p.annotated.links)]
         for place in reversed(here):
             yield place, _holding(c, place.annotated.plan, place.annotated.links, target, seeds), seeds.number
         lookup = _lookup_of(lineage, here[0].block)

@@ -6,7 +6,7 @@ small sets of keys, which are turned into filters that Spark can push into the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -18,6 +18,7 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
 from whence.sql.sources import FILE, ROW, identify
+from whence.sql.stored import answers
 
 # Up to this many keys become literals in a filter; more are joined.
 FEW = 200
@@ -38,6 +39,25 @@ class Evaluation:
     _selected: dict[int, DataFrame] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
+    # Blocks whose witnesses are known from the store; what lies on the way there is worked out when it is asked for.
+    _later: dict[int, Callable[[], None]] = field(default_factory=dict)
+    # Readings whose witnesses were known from the store.
+    stored: set[int] = field(default_factory=set)
+
+    def answered(self, witnesses: Mapping[int, DataFrame], link: Lookup, there: Plan) -> None:
+        self.witnesses.update(witnesses)
+        self.stored.update(witnesses)
+        self.blocks[link.block.number] = link.block
+        self._later[link.block.number] = lambda: _look_up(self, link, there)
+
+    def is_stored(self, number: int) -> bool:
+        """Whether the witnesses of this block's readings are known and nothing else of it has been asked for."""
+        return number in self._later
+
+    def _work_out(self, number: int) -> None:
+        later = self._later.pop(number, None)
+        if later is not None:
+            later()
 
     def select(self, block: Block, plan: Plan) -> None:
         """`plan`: the rows of the block that lie on the way."""
@@ -48,10 +68,16 @@ class Evaluation:
 
     def plan_at(self, number: int) -> Plan:
         """The rows of a block that lie on the way, with all that the block knows of them."""
+        self._work_out(number)
         return self._plans[number]
+
+    def selection(self, number: int) -> Plan:
+        """The query of the identities that the selected rows of a block carry."""
+        return self._selections[number]
 
     def selected(self, number: int) -> DataFrame:
         """The identities that the selected rows of a block carry, computed once."""
+        self._work_out(number)
         if number not in self._selected:
             with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
                 self._selected[number] = self.c.materialise(self._selections[number])
@@ -81,6 +107,8 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
     by_key = asked_by_key(c, block) if root is None and not per_output else None
+    if by_key is not None and by_key[0].stored is not None:
+        by_key = None
     if by_key is None:
         _descend(evaluation, block, plan)
     else:
@@ -108,16 +136,27 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     evaluation.select(block, plan)
     if not block.annotated.attrs:
         return
-    kept = c.plan_of(evaluation.selected(block.number))
+    # What is asked of a store is asked once: there is no need to keep the rows that ask.
+    known = all(isinstance(link, Lookup) and link.stored is not None for link in block.annotated.links)
+    kept = evaluation.selection(block.number) if known else c.plan_of(evaluation.selected(block.number))
     for link in block.annotated.links:
         there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
             ids = c.project([*carried, *link.attrs], there)
             evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
+        elif (found := answers(c, link, there, carried)) is not None:
+            evaluation.answered(found, link, there)
         else:
-            keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
-            needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
-            _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))
+            _look_up(evaluation, link, there)
+
+
+def _look_up(evaluation: Evaluation, link: Lookup, there: Plan) -> None:
+    """Find the rows behind a lookup by running the query below it."""
+    c = evaluation.c
+    carried = [] if evaluation.output is None else [evaluation.output]
+    keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
+    needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
+    _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))
 
 
 def _restrict(evaluation: Evaluation, link: Lookup, needed: DataFrame, carried: Sequence[Attr]) -> Plan:
@@ -232,6 +271,9 @@ def witness_counts(evaluation: Evaluation) -> dict[int, int]:
     for number, block in evaluation.blocks.items():
         links = [link for link in block.annotated.links if isinstance(link, Reading)]
         if not links:
+            continue
+        if evaluation.is_stored(number):
+            counts.update((link.place.number, evaluation.witnesses[link.place.number].count()) for link in links)
             continue
         selected = evaluation.selected(number)
         names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(c.plan_of(selected)))}

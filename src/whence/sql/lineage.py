@@ -7,11 +7,13 @@ from pyspark.sql import DataFrame
 from whence.model import EXACT, Exactness
 from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
-from whence.sql.catalyst import Catalyst
+from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.rules import RULES
+from whence.sql.settling import for_the_user, settle
 from whence.sql.sources import require_unchanged
 from whence.sql.tree import Node, tree_of
+from whence.sql.writes import Passage, looked_through
 
 
 class SqlLineage:
@@ -20,13 +22,22 @@ class SqlLineage:
     Making one checks that every operator has a rule; parts that must be computed to be known (which rows a LIMIT kept)
     are computed when `root` is first asked for."""
 
-    def __init__(self, c: Catalyst, df: DataFrame) -> None:
+    def __init__(self, c: Catalyst, df: DataFrame, *, through: bool = True) -> None:
+        """`through`: whether the lineage goes on through tables that captured writes made (writes.py)."""
         self.c = c
         self.frame = df
-        self.tree: Node = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
+        self.passage = Passage([])
+        self.tree: Node = settle(c, self._tree(c.plan_of(df), through))
+        if not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk()):
+            self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down
         self._known: dict[Node, ReadingPlace] = {}
         self._build(compute=False)
         self.require_unchanged()
+
+    def _tree(self, plan: Plan, through: bool) -> Node:
+        if through:
+            return looked_through(self.c, plan, self.passage)
+        return tree_of(self.c, self.c.normalise(put_back(self.c, plan)))
 
     def _build(self, compute: bool) -> None:
         self._builder = Builder(self.c, self.tree, RULES, compute=compute, known=self._known)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.memory import Fact
 
 
 @dataclass(eq=False)
@@ -19,6 +20,8 @@ class Node:
     # Plans of the subquery expressions in this node, by expression id.
     subqueries: dict[int, Node] = field(default_factory=dict)
     subquery_kinds: dict[int, str] = field(default_factory=dict)
+    # Of a node of the kind Settled: what is written down of its only child (facts.py).
+    fact: Fact | None = None
 
     def walk(self) -> Iterator[Node]:
         yield self
@@ -45,6 +48,9 @@ def rebuild(c: Catalyst, node: Node, replace: Callable[[Node], Plan | None]) -> 
     new = replace(node)
     if new is not None:
         return new
+    if node.kind == "Settled":
+        below = rebuild(c, node.children[0], replace)
+        return node.plan if below is node.children[0].plan else below
     plan = node.plan
     children = [rebuild(c, child, replace) for child in node.children]
     if any(new is not old.plan for new, old in zip(children, node.children, strict=True)):

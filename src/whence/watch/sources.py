@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whence.model.lineage import Seen
+from whence.model.quiet import FACTS
 from whence.watch import naming
 
 Fields = Mapping[str, Any]
@@ -117,6 +118,8 @@ def _relation(place: Place, fields: Fields, out: list[Any]) -> Found:
         return [Seen(seen.namespace, seen.name, seen.kind, columns, seen.aliases, relation.get("version"))], None
     if relation.get("base"):
         return [of_path(relation["base"], out, relation.get("version"))], None
+    if any(f"/{FACTS}/" in path for path in relation.get("paths") or ()):
+        return [], None  # captured rows: what they were made from stands beside them in the plan
     if "paths" in relation:
         return _paths(relation["paths"], out, relation.get("version")), None
     options = merged_options(relation.get("options"))

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from whence.sql.blocks import Annotated, make_lookup
+from whence.sql.blocks import Annotated, Lookup, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr
 from whence.sql.tree import Node
@@ -14,7 +15,8 @@ def aggregate(node: Node, build: Builder) -> Annotated:
     keys = c.items(node.plan.groupingExpressions())
     named = [c.alias(key, "whence_group") for key in keys]
     outputs = c.items(node.plan.aggregateExpressions())
-    plan = c.copy(node.plan, aggregateExpressions=c.seq([*outputs, *named]))
+    counted = [c.alias(c.count_rows(), "whence_count")] if build.taps(node) else []
+    plan = c.copy(node.plan, aggregateExpressions=c.seq([*outputs, *named, *counted]))
     return _group(node, build, plan, [(name.toAttribute(), key) for name, key in zip(named, keys, strict=True)])
 
 
@@ -44,6 +46,15 @@ def _group(node: Node, build: Builder, plan: Expr, pairs: Sequence[tuple[Attr, E
     else:
         block = build.block(node.children[0])
     condition = c.conjunction([c.same(key, name) for name, key in pairs]) if pairs else None
+    counted = []
+    if build.taps(node):
+        # What it counts goes behind all else: as many rows must have passed the tap.
+        plan = c.with_children(plan, [build.tapped([key for _, key in pairs], block)])
+        counted = c.output(plan)[-1:]
     found = make_lookup(c, node, plan, block, [name for name, _ in pairs], condition, pairs)
+    fact = build.fact_of(node)
+    links = found.links
+    if fact is not None and fact.tapped is not None:
+        links = tuple(replace(link, stored=fact) for link in links if isinstance(link, Lookup))
     own = c.output(node.plan)
-    return Annotated(c.project([*own, *found.attrs], found.plan), found.links)
+    return Annotated(c.project([*own, *found.attrs, *counted], found.plan), links)

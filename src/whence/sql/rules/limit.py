@@ -12,9 +12,8 @@ from whence.model import NonDeterministic
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
-from whence.sql.tree import Node, place_of
-
-_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
+from whence.sql.certainty import NAMES_ONLY
+from whence.sql.tree import Node, place_of, rebuild
 
 
 def limit(node: Node, build: Builder) -> Annotated:
@@ -48,7 +47,7 @@ def _kept(node: Node, build: Builder, below: Node, start: int, stop: int | None)
 def _down_to_sort(node: Node) -> tuple[list[Node], Node | None]:
     """Projections between the limit and the sort: the limit goes through them unchanged."""
     projections = []
-    while node.kind == "Project" or node.kind in _NAMES_ONLY:
+    while node.kind == "Project" or node.kind in NAMES_ONLY:
         if node.kind == "Project":
             projections.append(node)
         node = node.children[0]
@@ -59,6 +58,8 @@ def _down_to_sort(node: Node) -> tuple[list[Node], Node | None]:
 def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
     c = build.c
     child = build.annotate(below)
+    if build.fact_of(node) is not None:
+        return Annotated(rebuild(c, node, lambda n: child.plan if n is below else None), child.links)
     if not build.compute:
         build.deferred = True
         return child
@@ -69,7 +70,8 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
-        f"worked out afterwards. Sort before it.\nIt stands here in the query:\n{place_of(build.root, node)}"
+        "worked out afterwards. Sort before it, or compute the result under `with w.capture():`.\n"
+        f"It stands here in the query:\n{place_of(build.root, node)}"
     )
 
 

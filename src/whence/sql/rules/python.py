@@ -6,6 +6,7 @@ from whence.sql import worker
 from whence.sql.blocks import Annotated, Block, Lookup, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr, Plan
+from whence.sql.facts import ROWS
 from whence.sql.pyfunctions import Wrap, takes_iterator, wrapped
 from whence.sql.rules.generate import generate
 from whence.sql.tree import Node
@@ -27,13 +28,13 @@ def map_batches(node: Node, build: Builder) -> Annotated:
         build.deferred = True
         plan = c.extend(node.plan, [c.alias_as(c.null(attr), attr) for attr in extra])
         return _found(build, node, plan, make_lookup(c, node, plan, block, [first, last], c.true))
-    kept = c.plan_of(c.materialise(c.extend(block.annotated.plan, [number])))
+    kept = build.kept(node, "inputs", c.extend(block.annotated.plan, [number]))
     inputs = [*c.output(node.children[0].plan), at]
     function = wrapped(c, node.plan.functionExpr(), worker.map_with_intervals, extra, inputs)
     outputs = c.seq([*c.output(node.plan), *extra])
     run = c.copy(node.plan, functionExpr=function, output=outputs, child=c.project(inputs, kept))
-    done = c.materialise(run)
-    hows = {row[0] for row in c.frame(c.distinct(c.project([how], c.plan_of(done)))).collect()}
+    done = build.kept(node, ROWS, run)
+    hows = {row[0] for row in c.frame(c.distinct(c.project([how], done))).collect()}
     _say(build, node, hows)
     below = Block(block.number, block.node, Annotated(kept, block.annotated.links))
     if hows <= {worker.BY_ROW}:
@@ -43,7 +44,7 @@ def map_batches(node: Node, build: Builder) -> Annotated:
         partitions = [c.expression("ShiftRight", attr, bits) for attr in (at, first)]
         between = (c.expression("GreaterThanOrEqual", at, first), c.expression("LessThanOrEqual", at, last))
         condition, equal = c.conjunction([c.equal(*partitions), *between]), []
-    plan = c.plan_of(done)
+    plan = done
     return _found(build, node, plan, make_lookup(c, node, plan, below, [first, last], condition, equal))
 
 

@@ -10,9 +10,13 @@ from whence.model.operators import RANKS_BEFORE, RANKS_WHOLE
 from whence.sql.blocks import Annotated, Block, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Catalyst, Expr, class_name
+from whence.sql.certainty import by_position as is_by_position
+from whence.sql.certainty import is_rows, is_unbounded
+from whence.sql.facts import ROWS
 from whence.sql.tree import Node, place_of
 
-_BY_POSITION = ("RowNumber", "NTile", "Lag", "Lead")
+# Spark itself finds out how to add a distance to these.
+_TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,17 +31,25 @@ def window(node: Node, build: Builder) -> Annotated:
     c = build.c
     partition, orders = c.items(node.plan.partitionSpec()), c.items(node.plan.orderSpec())
     functions = [alias.child() for alias in c.items(node.plan.windowExpressions())]
-    by_position = any(_is_by_position(c, f) for f in functions)
+    fact = build.fact_of(node)
+    by_position = fact is not None or any(is_by_position(c, f) for f in functions)
     number = c.alias(c.row_number(partition, orders), "whence_position") if by_position else None
 
     def numbered(child: Annotated) -> Annotated:
-        if number is None:
+        if number is None or fact is not None:
             return child
         plan = c.window([number], partition, orders, child.plan)
         return Annotated(c.project([*c.output(child.plan), number.toAttribute()], plan), child.links)
 
     block = build.block(node.children[0], numbered)
-    if by_position:
+    rows = c.with_children(node.plan, [block.annotated.plan])
+    if fact is not None and number is not None:
+        # The numbers that this one evaluation gave, in the same pass as the window's own functions.
+        both = c.copy(node.plan, windowExpressions=c.seq([*c.items(node.plan.windowExpressions()), number]))
+        rows = build.kept(node, ROWS, c.with_children(both, [block.annotated.plan]))
+        inside = [*c.output(block.node.plan), *block.annotated.attrs, number.toAttribute()]
+        block = Block(block.number, block.node, Annotated(c.project(inside, rows), block.annotated.links))
+    elif by_position:
         _require_no_ties(node, build, block, [*partition, *[o.child() for o in orders]])
     inner = _Row([o.child() for o in orders], None if number is None else number.toAttribute())
     same_partition = [c.alias(p, "whence_partition") for p in partition]
@@ -49,7 +61,7 @@ def window(node: Node, build: Builder) -> Annotated:
     frames = [_frame(build, node, f, orders, inner, outer) for f in functions]
     wanted = _wanted(c, frames, inner, outer, block, identity)
     keys = [*same_partition, *order_values, *position, *identity]
-    plan = c.extend(c.with_children(node.plan, [block.annotated.plan]), keys)
+    plan = c.extend(rows, keys)
     pairs = [(alias.toAttribute(), expr) for alias, expr in zip(same_partition, partition, strict=True)]
     condition = [c.same(expr, attr) for attr, expr in pairs] + ([] if wanted is None else [wanted])
     carried = _used(c, condition, keys)
@@ -77,23 +89,6 @@ def _wanted(
     return c.disjunction([itself, *[frame for frame in frames if frame is not None]])
 
 
-def _is_by_position(c: Catalyst, expression: Expr) -> bool:
-    """Whether the order of rows with equal sort keys decides what the function sees."""
-    name = class_name(expression.windowFunction())
-    if name in _BY_POSITION:
-        return True
-    frame = expression.windowSpec().frameSpecification()
-    return name not in (*RANKS_BEFORE, *RANKS_WHOLE) and _is_rows(frame) and not _is_unbounded(frame)
-
-
-def _is_rows(frame: Expr) -> bool:
-    return class_name(frame) == "SpecifiedWindowFrame" and class_name(frame.frameType()) == "RowFrame"
-
-
-def _is_unbounded(frame: Expr) -> bool:
-    return class_name(frame.lower()) == "UnboundedPreceding" and class_name(frame.upper()) == "UnboundedFollowing"
-
-
 def _frame(
     build: Builder, node: Node, expression: Expr, orders: Sequence[Expr], inner: _Row, outer: _Row
 ) -> Expr | None:
@@ -103,13 +98,15 @@ def _frame(
     name = class_name(function)
     if name in RANKS_WHOLE:
         return None
+    if name == "RowNumber" and inner.position is not None and outer.position is not None:
+        return c.expression("LessThan", inner.position, outer.position)
     if name in RANKS_BEFORE:
         return _before(c, inner.order, outer.order, orders)
     if name in ("Lag", "Lead"):
         return _offset(build, node, function, inner, outer)
-    if _is_unbounded(frame):
+    if is_unbounded(frame):
         return None
-    if _is_rows(frame):
+    if is_rows(frame):
         return _rows_frame(c, frame, inner, outer)
     return _range_frame(build, node, frame, orders, inner, outer)
 
@@ -162,7 +159,7 @@ def _range_frame(
         if kind != "CurrentRow":
             moved = _moved(c, outer.order[0], bound, orders[0])
             if moved is None:
-                build.note(node, "a RANGE over dates or intervals is widened to the whole partition")
+                build.note(node, "a RANGE over values of this type is widened to the whole partition")
                 return None
             edge = [moved]
         one, other = (inner.order, edge) if is_lower else (edge, inner.order)
@@ -171,7 +168,7 @@ def _range_frame(
 
 
 def _moved(c: Catalyst, value: Expr, bound: Expr, order: Expr) -> Expr | None:
-    if not c.is_numeric(value):
+    if not c.is_numeric(value) and value.dataType().catalogString() not in _TIMES:
         return None
     distance = bound if order.direction().sql() == "ASC" else c.negative(bound)
     return c.add(value, distance)
@@ -192,6 +189,7 @@ def _require_no_ties(node: Node, build: Builder, block: Block, keys: Sequence[Ex
     if tied:
         raise NonDeterministic(
             "This window counts rows by their position, but its ORDER BY leaves rows tied: which of them came first "
-            "cannot be worked out afterwards. Add columns to the ORDER BY until it is unique.\n"
+            "cannot be worked out afterwards. Add columns to the ORDER BY until it is unique, or compute the result "
+            "under `with w.capture():`.\n"
             f"It stands here in the query:\n{place_of(build.root, node)}"
         )

@@ -1,0 +1,133 @@
+"""Reads what taps have written (Tap.java has the layout): of given groups, the source rows of each reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from whence.model import StoreError
+
+Longs = NDArray[np.int64]
+
+_ROW_BITS = 32
+_WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+@dataclass(frozen=True)
+class Found:
+    """Source rows of one reading: for each the place of its group in what was asked for, file hash and number."""
+
+    group: Longs
+    file: Longs
+    row: Longs
+
+
+def look_up(folder: str, parts: Sequence[str], readings: int, keys: Sequence[tuple[int, int]]) -> list[Found]:
+    """The rows behind each group; a group is asked for by the two hashes of its key."""
+    wanted = {key: place for place, key in enumerate(keys)}
+    hashes = np.array(sorted({key for key, _ in keys}), dtype=np.int64)
+    pieces: list[list[tuple[Longs, Longs, Longs]]] = [[] for _ in range(readings)]
+    for part in parts:
+        for chunk in _chunks(_read(f"{folder}/{part}"), readings):
+            chunk.add(hashes, wanted, pieces)
+    return [_joined(piece) for piece in pieces]
+
+
+def _joined(pieces: list[tuple[Longs, Longs, Longs]]) -> Found:
+    if not pieces:
+        empty = np.empty(0, dtype=np.int64)
+        return Found(empty, empty, empty)
+    group, file, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    return Found(group, file, row)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    keys: Longs
+    checks: NDArray[np.int32]
+    files: list[Longs]
+    counts: list[NDArray[np.int32]]
+    widths: list[NDArray[np.uint8]]
+    data: list[tuple[bytes, int]]
+
+    def add(
+        self,
+        hashes: Longs,
+        wanted: dict[tuple[int, int], int],
+        pieces: list[list[tuple[Longs, Longs, Longs]]],
+    ) -> None:
+        slots = [
+            (int(slot), place)
+            for slot in np.flatnonzero(np.isin(self.keys, hashes))
+            if (place := wanted.get((int(self.keys[slot]), int(self.checks[slot])))) is not None
+        ]
+        if not slots:
+            return
+        for reading, (packed, length) in enumerate(self.data):
+            counts, widths = self.counts[reading], self.widths[reading]
+            sizes = counts.astype(np.int64) * widths
+            ends = np.cumsum(sizes)
+            body = pa.decompress(packed, length, codec="zstd", asbytes=True) if length else b""
+            for slot, place in slots:
+                count = int(counts[slot])
+                if not count:
+                    continue
+                start = int(ends[slot] - sizes[slot])
+                steps = np.frombuffer(body, _WIDTHS[int(widths[slot])], count, start)
+                ids = np.cumsum(steps.astype(np.int64))
+                file = self.files[reading][ids >> _ROW_BITS]
+                row = ids & ((1 << _ROW_BITS) - 1)
+                pieces[reading].append((np.full(count, place, dtype=np.int64), file, row))
+
+
+def _chunks(content: memoryview, readings: int) -> Iterator[_Chunk]:
+    at = 0
+    while at < len(content):
+        lengths = np.frombuffer(content, ">i4", 2 + 2 * readings, at)
+        at += 4 * len(lengths)
+        header = pa.decompress(content[at : at + lengths[1]], int(lengths[0]), codec="zstd", asbytes=True)
+        at += int(lengths[1])
+        data = []
+        for reading in range(readings):
+            length, packed = int(lengths[2 + 2 * reading]), int(lengths[3 + 2 * reading])
+            data.append((content[at : at + packed], length))
+            at += packed
+        yield _parsed(header, readings, data)
+
+
+def _parsed(header: bytes, readings: int, data: list[Any]) -> _Chunk:
+    at = 0
+
+    def take(kind: str, count: int) -> Any:
+        nonlocal at
+        values = np.frombuffer(header, kind, count, at)
+        at += values.nbytes
+        return values
+
+    groups = int(take("<i4", 1)[0])
+    keys, checks = take("<i8", groups), take("<i4", groups)
+    files, counts, widths = [], [], []
+    for _ in range(readings):
+        files.append(take("<i8", int(take("<i4", 1)[0])))
+        counts.append(take("<i4", groups))
+        widths.append(take("u1", groups))
+    return _Chunk(keys, checks, files, counts, widths, data)
+
+
+def _read(path: str) -> memoryview:
+    from pyarrow import fs
+
+    try:
+        if "://" in path:
+            system, inside = fs.FileSystem.from_uri(path)
+            with system.open_input_file(inside) as file:
+                return memoryview(file.read())
+        return memoryview(Path(path.removeprefix("file:")).read_bytes())
+    except OSError as error:
+        raise StoreError(f"What was captured cannot be read: {path}: {error}") from error

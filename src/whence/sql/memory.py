@@ -1,0 +1,48 @@
+"""What a session knows of queries beyond their plans: what stood below checkpoints, and what was written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from py4j.java_gateway import JavaObject
+
+# path, length, modification time
+FileVersion: TypeAlias = tuple[str, int, int]
+
+
+@dataclass(eq=False)
+class Fact:
+    """An operator of a query whose rows are written down, each with the identities behind it.
+
+    `operator` is the plan as the user wrote it; another one is the same if it is equal and reads the same files. A part
+    is one Parquet table; `own` are the positions of the operator's own columns in the part `rows`."""
+
+    folder: str
+    operator: JavaObject
+    sources: frozenset[FileVersion]
+    # Whether the operator would give the same rows again, so that it is written down for speed alone.
+    certain: bool = False
+    own: tuple[int, ...] = ()
+    # Schema of each part, as Spark's JSON.
+    parts: dict[str, str] = field(default_factory=dict)
+    open: bool = True
+    # The scan of each part, once it was read.
+    scans: dict[str, JavaObject] = field(default_factory=dict)
+    # Whether it outlives the session: a captured write needs it.
+    lasting: bool = False
+    # What the tap below the operator told, if there was one (taps.py).
+    tapped: Mapping[str, Any] | None = None
+
+
+@dataclass(eq=False)
+class Memory:
+    # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
+    checkpoints: dict[int, JavaObject] = field(default_factory=dict)
+    # Facts by the kind of their operator (facts.py).
+    facts: dict[str, list[Fact]] = field(default_factory=dict)
+    # Queries of the writes that this process has captured, by where they are told in the store (writes.py).
+    writes: dict[str, JavaObject] = field(default_factory=dict)
+    # Where the store keeps facts and writes; None: nowhere yet.
+    folder: str | None = None

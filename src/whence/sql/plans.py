@@ -1,0 +1,166 @@
+"""A query's plan as bytes and back, in another process too.
+
+What a plan reads cannot be written: it belongs to its session. Each scan of files is exchanged for an empty relation
+and described beside the plan, so that it can be read again. Everything else goes as Java writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from whence.sql import facts
+from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
+from whence.sql.sources import SCANS
+from whence.sql.tree import Node, rebuild, tree_of
+
+# Leaves that hold all they give.
+_SELF_CONTAINED = ("LocalRelation", "Range", "OneRowRelation")
+
+
+class NotRestored(Exception):
+    """A plan cannot be made again here; says why, as the end of a sentence."""
+
+
+def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
+    """What is to be known beside the bytes: the leaves and the facts of the tree, each by its place in it."""
+    leaves, known = [], []
+    for place, node in enumerate(tree.walk()):
+        if not node.children and not node.subqueries:
+            leaves.append(_leaf(c, node))
+        elif (fact := facts.known(c, node.kind, node.plan)) is not None:
+            fact.lasting = True
+            known.append([place, fact.folder, fact.certain])
+    return {"spark": c.spark.version, "leaves": leaves, "facts": known}
+
+
+def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
+    if node.kind in _SELF_CONTAINED:
+        return {"kind": "itself"}
+    if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
+        return {"kind": "gone", "what": node.kind}
+    relation = node.plan.relation()
+    table = node.plan.catalogTable()
+    schema = json.loads(relation.schema().json())
+    return {
+        "kind": "files",
+        "table": str(table.get().identifier().unquotedString()) if table.isDefined() else None,
+        "format": c.format_of(node.plan),
+        "options": c.options_of(node.plan),
+        "schema": schema,
+        "roots": c.roots(node.plan),
+        "columns": [a.name() for a in c.output(node.plan)],
+        "files": sorted([path, *version] for path, version in c.files_of(node.plan).items()),
+    }
+
+
+def to_bytes(c: Catalyst, tree: Node) -> bytes:
+    def emptied(node: Node) -> Plan | None:
+        if node.kind in SCANS and node.kind not in _SELF_CONTAINED:
+            return c.empty_like(node.plan)
+        return None
+
+    return c.serialised(rebuild(c, tree, emptied))
+
+
+# What files at a root were made from, under these attributes; None when that is not known.
+MadeFrom = Callable[[str, Mapping[str, tuple[int, int]], Sequence[Attr]], Plan | None]
+
+
+def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom) -> Plan:
+    """The plan, reading again what it read; its facts are known from then on."""
+    if told["spark"] != c.spark.version:
+        raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
+    tree = tree_of(c, c.deserialised(content))
+    for node in tree.walk():
+        _give_accumulator(c, node)
+    return again(c, tree, told, made_from)
+
+
+def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom, *, here: bool = False) -> Plan:
+    """The query of a tree, reading the versions of files that it read then.
+
+    `here`: in the process that made it, where it may read what no other has."""
+    leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
+    if len(leaves) != len(told["leaves"]):
+        raise NotRestored("its query cannot be read any more")
+    found = {
+        node: None if here and _is_as_it_was(c, node, leaf) else _read(c, node, leaf, made_from)
+        for node, leaf in zip(leaves, told["leaves"], strict=True)
+    }
+
+    def attached(node: Node) -> Plan | None:
+        return found.get(node)
+
+    plan = rebuild(c, tree, attached)
+    places = list(tree.walk())
+    for place, folder, certain in told["facts"]:
+        operator = rebuild(c, places[place], attached)
+        if facts.known(c, places[place].kind, operator) is not None:
+            continue
+        fact = facts.load(c, folder, operator)
+        if fact is not None:
+            facts.remember(c, fact)
+        elif not certain:
+            raise NotRestored("what was captured of its query is gone, or what it read was changed since")
+    return plan
+
+
+def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
+    if leaf["kind"] != "files":
+        return True
+    then = {path: (length, at) for path, length, at in leaf["files"]}
+    current = c.current_files(then)
+    return c.files_of(node.plan) == then and all(current.get(path) == version for path, version in then.items())
+
+
+def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom) -> Plan | None:
+    if leaf["kind"] == "itself":
+        return None
+    if leaf["kind"] == "gone":
+        raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
+    then = {path: (length, at) for path, length, at in leaf["files"]}
+    now: dict[str, tuple[int, int]] = {}
+    for root in leaf["roots"]:
+        now.update(c.list_files(root))
+    if now != then:
+        # It was itself written under capture, and is another version now: what that one was made from will do.
+        found = made_from(leaf["roots"][0], then, c.output(node.plan)) if len(leaf["roots"]) == 1 else None
+        if found is None:
+            raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
+        return found
+    scan = c.plan_of(_frame(c, leaf))
+    while class_name(scan) == "SubqueryAlias":
+        scan = scan.child()
+    if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
+        raise NotRestored(f"{leaf['table']} that it was made from is something else now")
+    by_name = {a.name(): a for a in c.output(scan)}
+    return c.project([c.alias_as(by_name[a.name()], a) for a in c.output(node.plan)], scan)
+
+
+def _frame(c: Catalyst, leaf: Mapping[str, Any]) -> DataFrame:
+    try:
+        if leaf["table"] is not None and c.spark.catalog.tableExists(leaf["table"]):
+            return c.spark.table(leaf["table"])
+        reader = c.spark.read.format(leaf["format"]).options(**leaf["options"])
+        return reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
+    except AnalysisException as problem:
+        raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from cannot be read") from problem
+
+
+def _give_accumulator(c: Catalyst, node: Node) -> None:
+    """Python functions report to their application; these came from another one."""
+    waiting = c.items(node.plan.expressions().toSeq())
+    while waiting:
+        expression = waiting.pop()
+        if class_name(expression) in ("PythonUDF", "PythonUDTF"):
+            function = expression.func()
+            if function.broadcastVars().size():
+                raise NotRestored("a Python function of its query used a broadcast variable of its own process")
+            c.set_field(function, "accumulator", c.spark.sparkContext._javaAccumulator)
+        waiting += c.children(expression)

@@ -1,0 +1,214 @@
+"""Stored capture in the same pass: a tap below an aggregate writes down which source rows came into which group.
+
+The tap is a Java function (Tap.java), compiled by Janino, which is part of Spark; it stands in a condition that is
+always true, so Spark can neither drop it nor move it. Which attempts of tasks count is told by an accumulator, so a
+retried or speculative task counts once. Whatever is amiss, the tables are not used and the lineage is worked out anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from whence.model import WhenceError
+from whence.sql.blocks import Block, Reading
+from whence.sql.catalyst import Catalyst, Expr, Plan
+from whence.sql.memory import Fact
+from whence.sql.tree import Node
+
+log = logging.getLogger("whence.sql")
+
+_MOST_READINGS = 10  # Spark's Java functions take up to 22 arguments
+# What may stand between the aggregate and the scans it reads: each of its rows comes from one row of each.
+_NARROW = (
+    *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Sort", "Repartition", "RepartitionByExpression"),
+    *("RebalancePartitions", "Join", "LogicalRelation"),
+)
+_ABOVE = (
+    *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Sort", "GlobalLimit", "LocalLimit", "Offset"),
+)
+_JOINS = ("Inner", "Cross", "LeftOuter", "RightOuter", "FullOuter")
+
+
+class NotTapped(WhenceError):
+    """This aggregate's lineage cannot be written down in the same pass."""
+
+
+def tappable(c: Catalyst, tree: Node) -> Node | None:
+    """The aggregate nearest the result, if a tap can stand below it."""
+    node = tree
+    while node.fact is None and node.kind in _ABOVE and not node.subqueries:
+        node = node.children[0]
+    if node.kind != "Aggregate" or node.subqueries or not c.items(node.plan.groupingExpressions()):
+        return None
+    scans = 0
+    for below in node.children[0].walk():
+        if below.kind not in _NARROW or below.subqueries:
+            return None
+        if below.kind == "Join" and below.plan.joinType().toString() not in _JOINS:
+            return None
+        if below.kind == "LogicalRelation":
+            scans += 1
+            if not c.is_file_scan(below.plan) or not c.numbers_rows(below.plan):
+                return None
+    if not 0 < scans <= _MOST_READINGS or any(not _hashes(key) for key in c.items(node.plan.groupingExpressions())):
+        return None
+    return node
+
+
+def _hashes(key: Expr) -> bool:
+    """Whether equal keys, and only they, have equal hashes: numbers with a point may be equal and differ in their bits,
+    and what is NULL inside of nested data is passed over by Spark's hashes."""
+    kind = key.dataType().catalogString()
+    return not any(word in kind for word in ("float", "double", "<", "collate", "variant", "interval"))
+
+
+class Tap:
+    """One tap, for one computation of one fact."""
+
+    def __init__(self, c: Catalyst, fact: Fact) -> None:
+        self._c = c
+        self._fact = fact
+        self.folder = f"{fact.folder}/associations"
+        self._name = f"whence_tap_{fact.folder.rsplit('/', 1)[-1]}"
+        self._told: Any = None
+        self._readings = 0
+        self._roots: list[list[str]] = []
+        self._observed = Observation(self._name)
+
+    def below(self, keys: Sequence[Expr], block: Block) -> Plan:
+        """The rows of the block, each of which passes the tap."""
+        c = self._c
+        ids: list[Expr] = []
+        for link in block.annotated.links:
+            if not isinstance(link, Reading) or len(link.attrs) != 2:
+                raise NotTapped("some rows below the aggregate are not told by file and row")
+            ids += link.attrs
+            self._roots.append(c.roots(link.place.leaf.plan))
+        self._readings = len(block.annotated.links)
+        self._register()
+        # As not deterministic, it is evaluated once for each row, there and nowhere else.
+        call = c.registered(self._name, [*key_hashes(c, keys), *ids])
+        passed = c.copy(call, udfDeterministic=False)
+        return c.project(c.output(block.node.plan), c.filter(passed, block.annotated.plan))
+
+    def watch(self, frame: DataFrame, counted: str) -> DataFrame:
+        """`frame`, the groups, which on their way tell how many rows they have: as many must have passed the tap."""
+        return frame.observe(self._observed, F.sum(counted).alias("rows"), F.count(F.lit(1)).alias("groups"))
+
+    def finish(self) -> None:
+        """Keep what the attempts that count have told."""
+        if self._told is None:
+            return
+        c = self._c
+        c.unregister(self._name)
+        lines = [str(line) for line in list(self._told.value())]
+        failures = [line[1:] for line in lines if line.startswith("!")]
+        parts: dict[str, list[str]] = {line.split("\t")[1]: line.split("\t") for line in lines if line[:1] != "!"}
+        stages = {part[0] for part in parts.values()}
+        rows = sum(int(part[3]) for part in parts.values())
+        expected = self._observed.get["rows"] or 0
+        if failures or len(stages) > 1 or rows != expected:
+            why = failures[0] if failures else f"{rows} rows passed the tap in {len(stages)} stages, not {expected}"
+            log.warning("whence did not store the lineage of an aggregate; it will be worked out when asked: %s", why)
+            return
+        self._fact.tapped = {
+            "readings": self._readings,
+            "roots": self._roots,
+            "rows": rows,
+            "bytes": sum(int(part[4]) for part in parts.values()),
+            "parts": sorted(part[2] for part in parts.values() if int(part[3])),
+        }
+
+    def _register(self) -> None:
+        c = self._c
+        jvm: Any = c.spark._jvm
+        loader = _loader(c)
+        told = c.spark._jsc.sc().collectionAccumulator(self._name)
+        arity = 2 + 2 * self._readings
+        (constructor, *_) = loader.loadClass(f"whence.Tap{arity}").getConstructors()
+        gateway: Any = c.spark._sc._gateway
+        arguments = gateway.new_array(jvm.java.lang.Object, 3)
+        arguments[0], arguments[1], arguments[2] = self.folder, self._readings, told
+        tap = constructor.newInstance(arguments)
+        boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
+        c.spark._jsparkSession.udf().register(self._name, tap, boolean)
+        self._told = told
+
+
+def key_hashes(c: Catalyst, keys: Sequence[Expr]) -> list[Expr]:
+    """A group is known by 96 bits of its key: two hashes that do not depend on each other."""
+    flags = [c.expression("IsNull", key) for key in keys]
+    columns = c.seq([*keys, *flags])
+    return [c.expression("XxHash64", columns, 42), c.expression("Murmur3Hash", columns, 42)]
+
+
+# --- the Java half
+
+
+def _loader(c: Catalyst) -> Any:
+    gateway: Any = c.spark._sc._gateway
+    context: Any = c.spark._jsc.sc()
+    # The gateway lives as long as its JVM, which must see the classes only once; each context needs the jar.
+    jar = vars(gateway).get("_whence_tap_jar")
+    if jar is None:
+        jar = gateway._whence_tap_jar = _compiled(c)
+        gateway._whence_tap_contexts = set()
+    if context.applicationId() not in gateway._whence_tap_contexts:
+        c.spark._jsparkSession.sessionState().resourceLoader().addJar(jar)
+        gateway._whence_tap_contexts.add(context.applicationId())
+    return c.spark._jsparkSession.sharedState().jarClassLoader()
+
+
+def _compiled(c: Catalyst) -> str:
+    """The path of a jar with the tap's classes, compiled once for each version of Spark and Java."""
+    jvm: Any = c.spark._jvm
+    source = Path(__file__).with_name("Tap.java").read_text(encoding="utf-8")
+    java = jvm.java.lang.System.getProperty("java.specification.version")
+    key = hashlib.sha256(f"{source}\0{c.spark.version}\0{java}\0{_MOST_READINGS}".encode()).hexdigest()[:24]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    target = Path(base) / "whence" / f"tap-{key}.jar"
+    if target.is_file():
+        return str(target)
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source + "".join(_of_arity(2 + 2 * n) for n in range(1, _MOST_READINGS + 1)))
+    codes = compiler.getBytecodes()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, fresh = tempfile.mkstemp(dir=target.parent)
+    except OSError:
+        handle, fresh = tempfile.mkstemp(suffix=".jar")
+        target = Path(fresh)
+    with contextlib.closing(os.fdopen(handle, "wb")) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in list(codes.keySet()):
+            archive.writestr(name.replace(".", "/") + ".class", bytes(codes[name]))
+    if fresh != str(target):
+        os.replace(fresh, target)
+    return str(target)
+
+
+def _of_arity(arity: int) -> str:
+    names = [f"a{i}" for i in range(2, arity)]
+    parameters = ", ".join(f"Object {name}" for name in ("key", "check", *names))
+    return f"""
+class_marker public class Tap{arity} extends Tap implements org.apache.spark.sql.api.java.UDF{arity} {{
+    public Tap{arity}(String folder, int readings, CollectionAccumulator told) {{
+        super(folder, readings, told);
+    }}
+    public Object call({parameters}) {{
+        Object[] row = {{{", ".join(names)}}};
+        return Boolean.valueOf(pass(((Long) key).longValue(), ((Integer) check).intValue(), row));
+    }}
+}}
+""".replace("class_marker ", "")
