@@ -248,7 +248,7 @@ def main() -> None:
     parser = arguments(__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="a handful of pipelines")
     parser.add_argument("--pipelines", type=int, default=50, help="synthetic pipelines of each kind")
-    parser.add_argument("--few", type=int, default=10, help="pipelines of each kind for the further cases")
+    parser.add_argument("--few", type=int, default=8, help="pipelines of each kind for the further cases")
     parser.add_argument("--parts", choices=("all", "quality", "timing"), default="all")
     parser.add_argument("--only", default="", help="only units whose name contains this, such as flaky/dnf")
     parser.add_argument("--jobs", type=int, default=1, help="processes; timing always has one")
@@ -389,7 +389,7 @@ def _finish(options: Any, kept: Kept, names: Sequence[str], missing: int) -> Non
     )
     bars = Bars([NAMES[k] for k in KINDS], {f"{m} runs": [cases[k]["whence"][m].f for k in KINDS] for m in MARKS}, "F")
     target = finish(result, bars)
-    if options.docs and not missing:
+    if options.docs:
         write_docs(target)
 
 

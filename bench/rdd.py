@@ -30,6 +30,7 @@ from bench.harness import DATA, OUT, Result, arguments, finish, interleaved, pro
 from bench.rdd_plots import CAPTURE, draw
 
 LIMIT = 1.05
+Found = dict[tuple[str, int], dict[str, float]]
 MEMORY = OUT / "rdd-memory.json"
 
 
@@ -354,6 +355,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[70, 500], help="megabytes")
     parser.add_argument("--pairs", type=int, nargs="+", default=None, help="counted rounds, for each of the sizes")
     parser.add_argument("--jobs", nargs="+", default=None, help="some of the jobs, by name")
+    parser.add_argument("--budget", type=float, default=None, help="seconds for all; fewer pairs are run to keep to it")
     parser.add_argument("--memory", action="store_true", help="measure the workers' memory, nothing else")
     given = parser.parse_args()
     spark = spark_session("bench-rdd", memory="3g")
@@ -361,17 +363,19 @@ def main() -> None:
         remember_memory(given.sizes, given.jobs, spark)
         spark.stop()
         return
+    ends = None if given.budget is None else time.perf_counter() + given.budget
     pairs = given.pairs or [given.rounds] * len(given.sizes)
     peaks = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
-    found: dict[tuple[str, int], dict[str, float]] = {}
+    found: Found = {}
     for number, (megabytes, rounds) in enumerate(zip(given.sizes, pairs, strict=True)):
         chosen = chosen_jobs(megabytes, given.jobs)
         warmup = 0 if number else given.warmup  # the first size has warmed the JVM; files are read once below
         for path in {zipf_text(megabytes), *page_views(megabytes)}:
             path.read_bytes()
         with progress(f"rdd {megabytes} MB", len(chosen) * (2 * (rounds + warmup) + 1) + 2) as tick:
-            for job in chosen:
-                found[job.name, megabytes] = measure(job, spark, rounds, warmup, tick)
+            for at, job in enumerate(chosen):
+                some = affordable(rounds, megabytes, chosen[at:], found, ends)
+                found[job.name, megabytes] = measure(job, spark, some, warmup, tick)
                 if f"{job.name} {megabytes}" in peaks:
                     found[job.name, megabytes]["memory"] = peaks[f"{job.name} {megabytes}"]
     spark.stop()
@@ -381,7 +385,22 @@ def main() -> None:
         write_docs(target)
 
 
-def result_of(found: dict[tuple[str, int], dict[str, float]]) -> Result:
+def affordable(rounds: int, megabytes: int, left: list[Job], found: Found, ends: float | None) -> int:
+    """How many pairs of the first job fit, if the others left get as many: by what smaller sizes took."""
+    if ends is None or not all(any(name == job.name for name, _ in found) for job in left):
+        return rounds
+
+    def pair(job: Job) -> float:
+        size, took = max(
+            ((s, f) for (name, s), f in found.items() if name == job.name and s < megabytes), key=lambda x: x[0]
+        )
+        return (took["plain"] + took["captured"]) * megabytes / size * 1.1
+
+    fit = (ends - time.perf_counter()) / sum(map(pair, left))
+    return max(1, min(rounds, int(fit)))
+
+
+def result_of(found: Found) -> Result:
     largest = max(size for _, size in found)
     ratios = [f["ratio"] for (_, size), f in found.items() if size == largest]
     cold, warm = (max(f[kind] for f in found.values()) for kind in ("cold", "warm"))

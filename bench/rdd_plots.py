@@ -69,6 +69,7 @@ def draw(found: Found, limit: float, path: Path) -> None:
     }
     bars(axes[0][2], [f"{s} MB" for s in sizes], plans, "Figure 15: ways to trace, word count", "seconds")
     axes[0][2].set_yscale("log")
+    axes[0][2].set_ylim(bottom=0.001)
     for ax, some, title in (
         (axes[1][0], texts, "Figure 16: trace one record, text"),
         (axes[1][1], pigs, "Figure 17: trace one record, PigMix"),
@@ -77,10 +78,12 @@ def draw(found: Found, limit: float, path: Path) -> None:
         series["Titian-D"] = [TRACE.get(n, float("nan")) for n in some]
         bars(ax, some, series, title, "seconds")
         ax.set_yscale("log")
+        ax.set_ylim(bottom=0.001)
     retrieved = {f"whence, {s} MB": ours("retrieve", names, s) for s in sizes}
     bars(axes[1][2], names, retrieved, "Figure 18: read one record", "seconds")
     axes[1][2].axhline(RETRIEVE, color="black", linewidth=0.8, linestyle="--", label="Titian: below")
     axes[1][2].set_yscale("log")
+    axes[1][2].set_ylim(bottom=0.0001)
     figure.suptitle(f"RDD lineage beside the paper's figures 13 to 18 (largest size {big} MB)", x=0.01, ha="left")
     figure.tight_layout()
     figure.savefig(path, dpi=110)

@@ -20,7 +20,7 @@ _SETTINGS = """<settings><mirrors><mirror><id>main</id><mirrorOf>*</mirrorOf>
 
 
 def jars(*coordinates: str, alone: bool = False) -> list[Path]:
-    """The jars of group:artifact:version and what they need; `alone`: without what they need."""
+    """The jars of group:artifact:version[:classifier] and what they need; `alone`: without what they need."""
     key = hashlib.sha256(repr((coordinates, alone)).encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "whence-tests" / key
     if not cache.is_dir():
@@ -39,8 +39,9 @@ def _fetch(coordinates: tuple[str, ...], alone: bool, cache: Path) -> None:
         else ""
     )
     wanted = "".join(
-        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>{without}</dependency>"
-        for g, a, v in (c.split(":") for c in coordinates)
+        f"<dependency><groupId>{g}</groupId><artifactId>{a}</artifactId><version>{v}</version>"
+        f"{''.join(f'<classifier>{c}</classifier>' for c in classifier)}{without}</dependency>"
+        for g, a, v, *classifier in (c.split(":") for c in coordinates)
     )
     with tempfile.TemporaryDirectory() as home:
         project = (

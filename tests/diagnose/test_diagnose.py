@@ -312,6 +312,13 @@ def test_the_terminal_says_how_far_it_is() -> None:
     assert whence.diagnose(overlapping, SPACE, budget=3, seed=1, progress=True).executions == 3
 
 
+def test_a_threshold_is_found_by_bisection() -> None:
+    space = {"size": list(range(60)), "on": [True, False]}
+    history = [({"size": 0, "on": True}, True), ({"size": 59, "on": True}, False)]
+    d = whence.diagnose(lambda c: c["size"] < 23, space, history, budget=11, seed=0)
+    assert {box_of(c.conditions, d.space) for c in d.causes} == {box_of([("size", ">=", 23)], d.space)}
+
+
 def test_fifty_parameters() -> None:
     space = {f"p{i}": list(range(6)) for i in range(50)}
     d = whence.diagnose(lambda c: not (c["p7"] >= 3 and c["p33"] == 2), space, budget=60, seed=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +19,7 @@ AGENTS = "element_at(array('Firefox', 'Chrome', 'Safari', 'badAgent'), 1 + int(p
 
 @pytest.fixture(scope="module")
 def log(spark: SparkSession) -> DataFrame:
-    rows = spark.range(40_000).select(
+    rows = spark.range(30_000).select(
         "id",
         F.expr(AGENTS).alias("agent"),
         F.expr("int(pmod(hash(id, 2), 24))").alias("hour"),
@@ -40,19 +42,22 @@ def asked(w: whence.Session, log: DataFrame, condition: str, **options: object) 
     ("condition", "found"),
     [
         ("agent = 'badAgent' and hour >= 22", {"agent = 'badAgent' and hour >= 22"}),
-        ("bytes < 12.5", {"bytes <= 12.49"}),
+        ("bytes < 12.5", {"bytes <= {most}"}),
         ("host is null", {"host is null"}),
         ("agent != 'Chrome' and cached and hour <= 3", {"agent != 'Chrome' and hour <= 3 and cached = true"}),
-        # 990.25 is the smallest of these Safari rows: none lies between it and 990
-        ("(agent = 'Safari' and bytes > 990) or host = 'h3'", {"agent = 'Safari' and bytes >= 990.25", "host = 'h3'"}),
+        ("(agent = 'Safari' and bytes > 990) or host = 'h3'", {"agent = 'Safari' and bytes >= {least}", "host = 'h3'"}),
         ("hour(at) = 5", {"hour(at) = 5"}),
     ],
 )
 def test_planted_conditions_come_back(w: whence.Session, log: DataFrame, condition: str, found: set[str]) -> None:
     answer = asked(w, log, condition)
-    assert {c.sql for c in answer.causes} == found
+    # A threshold is named by the last bad row, wherever between it and the next good row the true one lies.
+    ends = "max(if(bytes < 12.5, bytes, null)) most", "min(if(agent = 'Safari' and bytes > 990, bytes, null)) least"
+    most, least, total = log.selectExpr(*ends, f"count_if({condition}) total").first()  # type: ignore[misc]
+    assert {c.sql for c in answer.causes} == {
+        f.replace("{most}", str(most)).replace("{least}", str(least)) for f in found
+    }
     assert answer.exact
-    total = log.where(condition).count()
     assert answer.bad_rows == answer.covered == total
     assert log.where(answer.sql).count() == total, "the answer can be used as a filter"
     assert all(c.error_rate == 1.0 for c in answer.causes)
@@ -131,3 +136,12 @@ def test_rules_drop_conditions_that_others_make_needless() -> None:
     (rule,) = rules(data, 3, 5, 0.99)
     assert [c for c, _ in rule.conditions] == [0, 1]
     assert (rule.mask(codes) == bad).all()
+
+
+def test_the_witnesses_of_a_trace_are_explained(w: whence.Session, log: DataFrame, tmp_path: Path) -> None:
+    log.drop("at").write.parquet(str(tmp_path / "log"))
+    rows = w.spark.read.parquet(str(tmp_path / "log"))
+    totals = rows.where("agent = 'badAgent' and hour >= 22").groupBy("agent").agg(F.sum("bytes").alias("total"))
+    answer = w.backward(totals).explain()
+    assert answer.sql == "agent = 'badAgent' and hour >= 22"
+    assert answer.bad_rows == rows.where(answer.sql).count()

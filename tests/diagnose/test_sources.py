@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,7 +83,7 @@ def test_optuna_study_with_failed_trials() -> None:
     optuna = pytest.importorskip("optuna", reason="optuna is not installed")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=1))
-    callback = OptunaCallback()
+    callback = OptunaCallback(every=10)
 
     def objective(trial: object) -> float:
         depth = trial.suggest_int("depth", 1, 12)  # type: ignore[attr-defined]
@@ -166,6 +167,22 @@ def test_runs_of_the_catalogue() -> None:
     assert space.names == ("partitions",)
     d = whence.diagnose(None, space, runs, budget=0, seed=0)
     assert [(str(c), c.kind) for c in d.causes] == [("partitions >= 5", "OutOfMemoryError: heap")]
+
+
+def test_fits_that_an_attached_session_saw(w: whence.Session, spark: SparkSession) -> None:
+    from pyspark.ml.linalg import Vectors
+    from pyspark.ml.regression import LinearRegression
+
+    rows = spark.createDataFrame([(Vectors.dense([float(i)]), 2.0 * i) for i in range(8)], ["features", "label"])
+    for loss in ("squaredError", "huber"):
+        for solver in ("l-bfgs", "normal"):
+            with suppress(Exception):  # Spark has no normal equations for the huber loss
+                LinearRegression(loss=loss, solver=solver, maxIter=1).fit(rows)
+    space, runs = from_catalog(r for r in w.catalog.runs() if r.kind == "train")
+    assert len(runs) == 4
+    assert space.parameters[space.names.index("maxIter")].values == (1,)
+    (cause,) = whence.diagnose(None, space, runs, budget=0, seed=0).causes
+    assert {tuple(c) for c in cause.conditions} == {("loss", "==", "huber"), ("solver", "==", "normal")}
 
 
 SCRIPT = """import argparse

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark import cloudpickle
+from pyspark.sql import SparkSession
 
-import whence
 from rdd import oracle
 from rdd.oracle import ONE, TWO, plainly, run
 from whence.rdd import LineageContext, LineageRDD
@@ -53,12 +51,6 @@ def touched(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> dict[Any
     return found
 
 
-@contextmanager
-def lc_of(w: whence.Session) -> Iterator[LineageContext]:
-    """A context of its own, which knows of no other example's results."""
-    yield LineageContext(w.spark.sparkContext, str(Path(w.context._directory).parents[1]))
-
-
 def named(rdd: LineageRDD, label: str) -> tuple[dict[tuple[int, int, int], Any], list[Any]]:
     parts = rdd.ctx.spark.runJob(rdd._plain(), lambda it: [list(it)])
     names, rows, n = {}, [], 0
@@ -88,8 +80,8 @@ def check(lc: LineageContext, program: list[str], left: list[Any], right: list[A
 
 
 @pytest.mark.parametrize("name", [*ONE, *TWO])
-def test_operator(w: whence.Session, name: str) -> None:
-    check(w.context, [name], [(n % 4, n % 7) for n in range(14)], [(n % 3 + 1, n % 5) for n in range(9)])
+def test_operator(lc: LineageContext, name: str) -> None:
+    check(lc, [name], [(n % 4, n % 7) for n in range(14)], [(n % 3 + 1, n % 5) for n in range(9)])
 
 
 @settings(
@@ -99,8 +91,8 @@ def test_operator(w: whence.Session, name: str) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.sampled_from([*ONE, *TWO]), min_size=2, max_size=4), RECORDS, RECORDS)
-def test_programs(w: whence.Session, program: list[str], left: list[Any], right: list[Any]) -> None:
-    check(w.context, program, left, right)
+def test_programs(lc: LineageContext, program: list[str], left: list[Any], right: list[Any]) -> None:
+    check(lc, program, left, right)
 
 
 # Chains with trace points inside: what a forward trace from there touches, exactly.
@@ -154,7 +146,8 @@ def check_inside(lc: LineageContext, chain: list[str], last: list[str], point: i
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 10)), min_size=3, max_size=8),
 )
 def test_forward_from_inside(
-    w: whence.Session, chain: list[str], last: list[str], point: int, records: list[Any]
+    spark: SparkSession, tmp_path: Path, chain: list[str], last: list[str], point: int, records: list[Any]
 ) -> None:
-    with lc_of(w) as lc:
-        check_inside(lc, chain, last, min(point, len(chain) - 1), records)
+    # A context for each example, which knows of no other example's results.
+    lc = LineageContext(spark.sparkContext, str(tmp_path))
+    check_inside(lc, chain, last, min(point, len(chain) - 1), records)

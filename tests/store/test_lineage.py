@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from datetime import datetime, timedelta, timezone
 
@@ -159,6 +160,41 @@ class TestCatalog:
         catalog.record(write(3, ["b"], "t", "overwrite"))
         assert catalog.dataset("t").dropped is None
         assert [v.how for v in catalog.versions("t")] == ["append", "drop", "overwrite"]
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_what_is_recorded_together_is_what_is_recorded_one_by_one(self, catalog, tmp_path, seed: int) -> None:
+        """Names change their meaning within a batch too: renames, drops, paths that turn out to be tables."""
+        chance = random.Random(seed)
+        observations = []
+        for hour in range(1, 60):
+            t = chance.choice("abcd")
+            table = seen(f"default.{t}", aliases=(("file", f"/wh/{t}"),) if chance.random() < 0.3 else ())
+            other = Seen("file", f"/wh/{t}", "path") if chance.random() < 0.2 else f"default.{chance.choice('abcd')}"
+            kind = chance.choice(["append", "overwrite", "overwrite", "drop", "rename"])
+            run = Run(f"{kind}-{hour}", "query", "", COMPLETED, None, at(hour), at(hour))
+            if kind == "drop":
+                observations.append(Observation(run, (table,), (Change(0, "drop"),)))
+            elif kind == "rename":
+                new = seen(f"default.{chance.choice('efgh')}")
+                observations.append(Observation(run, (table, new), (Change(0, "rename", 1),)))
+            else:
+                observations.append(write(hour, [other], table, kind, {("id", "id"): "IDENTITY"}))
+        alone = Store.at(tmp_path / "alone")
+        for observation in observations:
+            alone.catalog.record(observation)
+        catalog.record(*observations)
+
+        def told(of) -> list[object]:
+            known = list(of.datasets())
+            return [
+                [(d, d.kind, d.version, d.dropped, of.aliases(d)) for d in known],
+                [[(v.number, v.run, v.how, v.columns) for v in of.versions(d)] for d in known],
+                {(e, e.source_version, e.target_version) for e in of.edges("column")},
+                [[(e, e.depth) for e in of.lineage(d)] for d in known],
+            ]
+
+        assert told(catalog) == told(alone.catalog)
+        alone.close()
 
     def test_versions_of_the_format_itself(self, catalog) -> None:
         catalog.record(write(1, ["a"], seen("d", version="0"), "overwrite"))

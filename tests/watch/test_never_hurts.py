@@ -89,6 +89,45 @@ def test_a_spool_left_behind_is_taken_up_by_the_next_session(spark, tables, tmp_
         assert edges(w) == {("t1", "t2"), ("t2", "t1")}
 
 
+@pytest.fixture
+def patient(monkeypatch) -> None:
+    """Nothing is stored before somebody asks."""
+    monkeypatch.setattr(listener, "SETTLE_MILLIS", 600_000)
+    monkeypatch.setattr(listener, "LONGEST_MILLIS", 600_000)
+
+
+def test_runs_wait_and_are_stored_together(spark, tables, patient, tmp_path: Path, monkeypatch) -> None:
+    stored: list[int] = []
+    record = Catalog.record
+    monkeypatch.setattr(Catalog, "record", lambda self, *some: (stored.append(len(some)), record(self, *some)))
+    with whence.attach(spark, store=tmp_path) as w:
+        for _ in range(3):
+            spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        assert stored == []
+        assert edges(w) == {("t1", "t2")}
+        assert stored == [3]
+
+
+def test_a_run_that_cannot_be_stored_takes_no_other_with_it(
+    spark, tables, patient, tmp_path: Path, monkeypatch
+) -> None:
+    record = Catalog.record
+
+    def picky(self, *some) -> None:
+        if any(o.run.name.startswith("INSERT INTO t1") for o in some):
+            raise ValueError("a bug")
+        record(self, *some)
+
+    monkeypatch.setattr(Catalog, "record", picky)
+    with whence.attach(spark, store=tmp_path) as w:
+        spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        spark.sql("INSERT INTO t1 SELECT * FROM t2")
+        spark.sql("INSERT INTO t2 SELECT * FROM t1")
+        assert edges(w) == {("t1", "t2")}
+        assert w._watcher.counts["stored"] == 2
+        assert w._watcher.counts["failed"] == 1
+
+
 def test_a_plan_too_large_keeps_its_datasets(spark, tables, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(listener, "MOST_CHARACTERS", 1500)
     with whence.attach(spark, store=tmp_path) as w:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from cases import CASES
 from kafka_cases import KAFKA
+from row_cases import ROWS
 
 from beside import Beside, python
 from whence.serve import openlineage
@@ -52,6 +53,13 @@ def test_hive_with_a_remote_metastore(name: str, remote: dict[str, Any]) -> None
         pytest.skip(remote["no metastore"])
     check(remote["hive"][name], HIVE[name])
     assert remote["hive"][name]["namespaces"] == [remote["server"].replace("thrift:", "hive:")]
+
+
+@pytest.mark.parametrize("name", [case.name for case in ROWS])
+def test_rows_changed_in_place(name: str, results: dict[str, Any]) -> None:
+    if "no rows" in results:
+        pytest.skip(results["no rows"])
+    check(results["rows"][name], next(case.edges for case in ROWS if case.name == name))
 
 
 @pytest.mark.parametrize("name", KAFKA_EDGES)

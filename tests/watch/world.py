@@ -17,7 +17,8 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
 # ruff: noqa: E402
 import kafka_cases
-from cases import CASES, clean, run, short
+import row_cases
+from cases import CASES, Case, clean, run, short
 from pyspark.sql import SparkSession
 
 import hive_metastore
@@ -36,6 +37,8 @@ def session(home: str, jars: list[Path], metastore: str = "") -> SparkSession:
         .config("spark.hadoop.javax.jdo.option.ConnectionURL", f"jdbc:derby:;databaseName={home}/metastore;create=true")
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
     )  # fmt: skip
+    if jars:
+        builder = builder.config("spark.sql.catalog.mem", row_cases.CATALOG)
     if metastore:
         builder = builder.config("spark.hadoop.hive.metastore.uris", metastore)
     if jars:
@@ -66,15 +69,17 @@ def found(spark: SparkSession, home: str, action: Any) -> dict[str, Any]:
         return {"error": traceback.format_exc()}
 
 
-def hive(spark: SparkSession, home: str) -> dict[str, Any]:
+def each(spark: SparkSession, home: str, cases: list[Case]) -> dict[str, Any]:
     results = {}
-    for case in CASES:
-        if case.needs == "hive":
-            clean(spark)
-            place = tempfile.mkdtemp(dir=home)
-            run(spark, case.setup, place)
-            results[case.name] = found(spark, home, lambda _, c=case, p=place: run(spark, c.run, p))
+    for case in cases:
+        clean(spark)
+        place = tempfile.mkdtemp(dir=home)
+        run(spark, case.setup, place)
+        results[case.name] = found(spark, home, lambda _, c=case, p=place: run(spark, c.run, p))
     return results
+
+
+HIVE = [case for case in CASES if case.needs == "hive"]
 
 
 def exports(spark: SparkSession, home: str, servers: str) -> dict[str, Any]:
@@ -107,9 +112,16 @@ def embedded(home: str) -> dict[str, Any]:
         maven.jars(kafka_broker.BROKER)
     except maven.Unavailable as reason:
         results["no kafka"] = str(reason)
-    spark = session(home, connector)
+    rows: list[Path] = []
+    try:
+        rows = maven.jars(row_cases.JAR, alone=True)
+    except maven.Unavailable as reason:
+        results["no rows"] = str(reason)
+    spark = session(home, [*connector, *rows])
     spark.sparkContext.setLogLevel("ERROR")
-    results["hive"] = hive(spark, home)
+    results["hive"] = each(spark, home, HIVE)
+    if rows:
+        results["rows"] = each(spark, home, row_cases.ROWS)
     if connector:
         with kafka_broker.kafka_broker() as servers:
             kafka_broker.create_topics(servers, *kafka_cases.TOPICS)
@@ -127,7 +139,7 @@ def remote(home: str) -> dict[str, Any]:
         with hive_metastore.hive_metastore(Path(home, "server"), Path(home, "warehouse")) as uri:
             spark = session(home, [], uri)
             spark.sparkContext.setLogLevel("ERROR")
-            results = {"server": uri, "hive": hive(spark, home)}
+            results = {"server": uri, "hive": each(spark, home, HIVE)}
             spark.stop()
             return results
     except hive_metastore.Unavailable as reason:

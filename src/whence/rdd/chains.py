@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import RDD
 from pyspark.core.rdd import Partitioner, PipelinedRDD
@@ -24,6 +24,11 @@ _OPAQUE_NOTE = (
 
 
 class Chained(Computed):
+    @property
+    def _own(self) -> LineageRDD:
+        """Itself: every RDD that is made is a LineageRDD."""
+        return cast("LineageRDD", self)
+
     def _made(
         self,
         base: Base,

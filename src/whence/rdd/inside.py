@@ -54,8 +54,8 @@ def back_to(context: LineageContext, state: State, node: Node, note: Note) -> St
         inner = next((i for i in range(passed[place.space], 0, -1) if info.steps[i - 1].node is node), None)
         if inner is not None:
             parts = [place.part, *(p.part for p, _ in todo if p.stage == place.stage)]
-            for at, found in _inner(context, place, positions, inner, parts, note):
-                done[at].append(found)
+            at, found = _inner(context, place, positions, inner, parts, note)
+            done[at].append(found)
             continue
         todo.extend((p, x) for p, x in _to_arrivals(context, place, positions, note) if len(x))
     if not done and state:
@@ -87,13 +87,13 @@ def _space_of(passed: list[int], steps: int) -> int | None:
 
 def _inner(
     context: LineageContext, place: Place, positions: Ints, steps: int, parts: Iterable[int], note: Note
-) -> list[tuple[Place, Ints]]:
+) -> tuple[Place, Ints]:
     """Back, within the stage, to the records after its first `steps` steps."""
     table, info = context._open.of(place), context._stages[place.stage]
     passed = lengths(info, table)
     here = _space_of(passed[: place.space + 1], steps)
     if here is not None:
-        return [(place._replace(space=here), _back(table, place.space, here, positions, note))]
+        return place._replace(space=here), _back(table, place.space, here, positions, note)
     boundary = next(s for s in range(place.space + 1) if passed[s] > steps)
     found = _back(table, place.space, boundary, positions, note)
     key, fine = _fine(context, info, passed[boundary], place.part, parts)
@@ -103,10 +103,10 @@ def _inner(
     assert inner is not None
     if _same_arrivals(table, fine):
         _check_size(info, table.size_of(boundary), fine.size_of(end))
-        return [(Place(*key, inner), _back(fine, end, inner, found, note))]
+        return Place(*key, inner), _back(fine, end, inner, found, note)
     note(_other_order(info.steps[steps - 1]))
     arrived = _arrivals_in(table, _back(table, boundary, 0, found, note), fine)
-    return [(Place(*key, inner), _forth(fine, 0, inner, arrived))]
+    return Place(*key, inner), _forth(fine, 0, inner, arrived)
 
 
 def _forth(table: Table, space: int, until: int, positions: Ints) -> Ints:
@@ -203,8 +203,9 @@ class _Ways:
                 self._say_aside(info.base.node)
             return _to_arrivals(self.context, place, positions, self.note)
         self._aside(steps[most:])
-        for key in [k for k, n in shared.items() if n == most]:
-            for at, found in _inner(self.context, place, positions, most, parts, self.note):
+        at, found = _inner(self.context, place, positions, most, parts, self.note)
+        for key, n in shared.items():
+            if n == most:
                 self._into(key, at, found, steps[:most], parts)
         if steps or info.base.pair:
             return []
@@ -284,5 +285,5 @@ def on_the_way(
     """
     ways = _Ways(context, results, read, note)
     ways.go(state)
-    empty = [{p: x for p, x in merged(found).items() if len(x)} for found in (ways.at, ways.ahead)]
-    return empty[0], empty[1]
+    at, ahead = ({p: x for p, x in merged(found).items() if len(x)} for found in (ways.at, ways.ahead))
+    return at, ahead

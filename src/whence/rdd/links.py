@@ -159,8 +159,8 @@ class Column:
             return
         values = self._pieces[0] if len(self._pieces) == 1 else np.concatenate(self._pieces)
         if self._last is not None:
-            last = int(values[-1])
-            values, self._last = np.diff(values.astype(np.int64), prepend=self._last), last
+            before, self._last = self._last, int(values[-1])
+            values = ints(np.diff(ints(values), prepend=before))
         self._where.append(writer.section(pack(values)))
         self._pieces, self._held = [], 0
 

@@ -58,9 +58,9 @@ class Regrouped(Chained):
         partitions = self._defaultReducePartitions() if numPartitions is None else numPartitions
         partitioner = Partitioner(partitions, partitionFunc)
         if self.partitioner == partitioner:
-            return self
+            return self._own
         node = self.ctx._new_node("partitionBy", (self.node,))
-        base = self._shuffle([(self, None)], partitions, partitionFunc, node, elements=False, numbered=False)
+        base = self._shuffle([(self._own, None)], partitions, partitionFunc, node, elements=False, numbered=False)
         return self._made(base, (), lambda: RDD.partitionBy(self._plain(), numPartitions, partitionFunc), partitioner)
 
     def _regrouped(
@@ -80,7 +80,7 @@ class Regrouped(Chained):
             return self._then(alone, name, plain, True)
         node = self.ctx._new_node(name, (self.node,))
         between = Node(-1, "shuffle", (self.node,), hidden=True)
-        base = self._shuffle([(self, before)], partitions, function, between, elements, numbered=False)
+        base = self._shuffle([(self._own, before)], partitions, function, between, elements, numbered=False)
         return self._made(base, (Step(after, node),), plain, partitioner)
 
     def combineByKey(
@@ -125,7 +125,7 @@ class Regrouped(Chained):
         numPartitions: int | None,
         plain: Callable[..., RDD[Any]],
     ) -> LineageRDD:
-        sides = [self, *(self.ctx._lineage(o) for o in others)]
+        sides = [self._own, *(self.ctx._lineage(o) for o in others)]
         memory = self._memory_limit()
 
         def twin() -> RDD[Any]:
@@ -212,12 +212,12 @@ class Regrouped(Chained):
 
         sort = Sort(_key_of(keyfunc), not ascending, self._memory_limit())
         if numPartitions == 1:
-            whole: LineageRDD = self.coalesce(1) if self.getNumPartitions() > 1 else self
+            whole = self._own.coalesce(1) if self.getNumPartitions() > 1 else self._own
             return whole._then(sort, "sortByKey", plain, True)
         view = self._auxiliary_view()
         size = view.count()
         if not size:
-            return self
+            return self._own
         fraction = min(numPartitions * 20.0 / max(size, 1), 1.0)
         samples = view.sample(False, fraction, 1).map(lambda kv: kv[0]).collect()
         samples = sorted(samples, key=keyfunc)

@@ -156,6 +156,7 @@ class _Writer:
         self._c.execute(aliases.update().where(aliases.c.dataset == other.id).values(dataset=known.id))
         self._c.execute(datasets.delete().where(datasets.c.id == other.id))
         known.version += other.version
+        self._found.update({place: known for place, held in self._found.items() if held.id == other.id})
         self._c.execute(datasets.update().where(datasets.c.id == known.id).values(version=known.version))
 
     def _forget(self) -> None:
@@ -266,6 +267,7 @@ class _Writer:
             name = f"{taken.name} (until {self._at:.3f})"
             self._c.execute(datasets.update().where(datasets.c.id == taken.id).values(name=name))
             self._end_alias(taken.id, to.namespace, to.name)
+            self._add_alias(taken.id, taken.namespace, name)
         short = known.name.rpartition(".")[2]
         held = self._c.execute(sa.select(aliases).where(aliases.c.dataset == known.id, aliases.c.until.is_(None))).all()
         for row in held:

@@ -47,6 +47,7 @@ public class Watcher extends SparkListener {
     private final int capacity;
     private final int maxChars;
     private final long maxNanos;
+    private final int maxLevels;
     private long waiting = 0;
     private long oldest = 0;
     private long newest = 0;
@@ -56,10 +57,11 @@ public class Watcher extends SparkListener {
     private long failed = 0;
     private boolean closed = false;
 
-    public Watcher(int capacity, int maxChars, long maxMillis) {
+    public Watcher(int capacity, int maxChars, long maxMillis, int maxLevels) {
         this.capacity = capacity;
         this.maxChars = maxChars;
         this.maxNanos = maxMillis * 1000000L;
+        this.maxLevels = maxLevels;
     }
 
     /* ---- Python's side ---- */
@@ -156,7 +158,7 @@ public class Watcher extends SparkListener {
 
     /** The plan of a DataFrame as it stands, for the patches in Python (models, df.rdd). */
     public String plan(QueryExecution qe) {
-        return new Snapshot(qe, maxChars, maxNanos).plan();
+        return new Snapshot(qe, maxChars, maxNanos, maxLevels).plan();
     }
 
     /** Ids of the attributes that a plan's leaves give, by which a leaf is known again. */
@@ -348,7 +350,7 @@ public class Watcher extends SparkListener {
             line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(((scala.Some) end.errorMessage()).value().toString(), 4000)));
         }
         if (qe != null) {
-            line.append(new Snapshot(qe, maxChars, maxNanos).execution());
+            line.append(new Snapshot(qe, maxChars, maxNanos, maxLevels).execution());
         }
         line.append(",\"micros\":").append((System.nanoTime() - began) / 1000L).append('}');
         put(line.toString());
@@ -382,15 +384,19 @@ class Snapshot {
     /* Operators whose columns follow from their own expressions: their output need not be told. */
     private static final String PLAIN = " Project Filter Join Sort SubqueryAlias GlobalLimit LocalLimit Aggregate Window Generate Expand"
         + " Repartition RepartitionByExpression ResolvedHint Sample LateralJoin ";
+    private static final String CHAINS = " Add Subtract Multiply And Or Concat BitwiseAnd BitwiseOr ";
     private final QueryExecution qe;
     private final int maxChars;
+    private final int maxLevels;
     private final long deadline;
     private StringBuilder out = new StringBuilder();
     private boolean coarse = false;
     private int nodes = 0;
+    private int depth = 0;
 
-    Snapshot(QueryExecution qe, int maxChars, long maxNanos) {
+    Snapshot(QueryExecution qe, int maxChars, long maxNanos, int maxLevels) {
         this.qe = qe;
+        this.maxLevels = maxLevels;
         this.maxChars = maxChars;
         this.deadline = System.nanoTime() + maxNanos;
     }
@@ -494,6 +500,7 @@ class Snapshot {
     /* Too much for the caps: datasets only, without any expression. */
     private void again(LogicalPlan analyzed) {
         coarse = true;
+        depth = 0;
         out = new StringBuilder();
         out.append("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
         try {
@@ -552,8 +559,16 @@ class Snapshot {
         }
     }
 
-    private void node(LogicalPlan plan, boolean withOutput) {
+    /* Python cannot read JSON of too many levels; a node or expression is two. */
+    private void deeper() {
         check();
+        if (++depth > maxLevels) {
+            throw new TooLarge();
+        }
+    }
+
+    private void node(LogicalPlan plan, boolean withOutput) {
+        deeper();
         String name = plan.getClass().getSimpleName();
         out.append("{\"c\":").append(quote(name));
         if (!coarse || plan.children().isEmpty()) {
@@ -581,6 +596,7 @@ class Snapshot {
             out.append(']');
         }
         out.append('}');
+        depth--;
     }
 
     private void output(LogicalPlan plan) {
@@ -979,6 +995,7 @@ class Snapshot {
                 return;
             }
         }
+        deeper();
         out.append("{\"c\":").append(quote(name));
         if (expression instanceof Alias) {
             out.append(",\"id\":").append(((Alias) expression).exprId().id()).append(",\"n\":").append(quote(((Alias) expression).name()));
@@ -1001,15 +1018,7 @@ class Snapshot {
         }
         if (!expression.children().isEmpty()) {
             out.append(",\"k\":[");
-            scala.collection.Iterator some = expression.children().iterator();
-            boolean first = true;
-            while (some.hasNext()) {
-                if (!first) {
-                    out.append(',');
-                }
-                first = false;
-                expression((Expression) some.next());
-            }
+            operands(expression);
             out.append(']');
         }
         if (expression.children().isEmpty() && expression instanceof org.apache.spark.sql.catalyst.expressions.Attribute) {
@@ -1019,6 +1028,35 @@ class Snapshot {
             }
         }
         out.append('}');
+        depth--;
+    }
+
+    /* A long a + b + c ... is one operator with many operands, or it would be as deep as it is long. */
+    private void operands(Expression expression) {
+        String name = expression.getClass().getSimpleName();
+        boolean flat = CHAINS.indexOf(" " + name + " ") >= 0;
+        ArrayDeque todo = new ArrayDeque();
+        todo.add(expression);
+        boolean first = true;
+        while (!todo.isEmpty()) {
+            Expression next = (Expression) todo.poll();
+            if (next == expression || (flat && next.getClass() == expression.getClass())) {
+                java.util.ArrayList inner = new java.util.ArrayList();
+                scala.collection.Iterator some = next.children().iterator();
+                while (some.hasNext()) {
+                    inner.add(some.next());
+                }
+                for (int i = inner.size() - 1; i >= 0; i--) {
+                    todo.addFirst(inner.get(i));
+                }
+                continue;
+            }
+            if (!first) {
+                out.append(',');
+            }
+            first = false;
+            expression(next);
+        }
     }
 
     private void struct(Expression expression) {

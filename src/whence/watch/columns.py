@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from whence.model import operators
+
 IDENTITY, TRANSFORMATION, AGGREGATION, JOIN, GROUP_BY, FILTER, SORT, WINDOW, CONDITIONAL = range(9)
 SUBTYPES = ("IDENTITY", "TRANSFORMATION", "AGGREGATION", "JOIN", "GROUP_BY", "FILTER", "SORT", "WINDOW", "CONDITIONAL")
 
@@ -128,14 +130,7 @@ def _pivot(scope: Scope, expression: Expr) -> Contributions:
 
 def _window(scope: Scope, expression: Expr) -> Contributions:
     function, spec = expression["k"][0], expression["k"][1:]
-    if isinstance(function, dict) and function["c"] in (
-        "Rank",
-        "DenseRank",
-        "PercentRank",
-        "RowNumber",
-        "CumeDist",
-        "NTile",
-    ):
+    if isinstance(function, dict) and function["c"] in (*operators.RANKS_BEFORE, *operators.RANKS_WHOLE):
         return scope.all([*function.get("k", ()), *spec], WINDOW)
     return through(TRANSFORMATION, scope.of(function)) | scope.all(spec, WINDOW)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 CAPACITY = 20_000
 MOST_CHARACTERS = 16_000_000
 MOST_MILLIS = 3_000
+MOST_LEVELS = 450
+"""Nodes and expressions inside each other; Python reads JSON of twice as many levels, and not many more."""
 SETTLE_MILLIS = 200
 LONGEST_MILLIS = 3_000
 """Lines wait for a moment in which no query runs, but not longer than this."""
@@ -36,6 +38,7 @@ class Listener:
         self._gateway: Any = context._gateway
         self._bus: Any = context._jsc.sc().listenerBus()
         self._watcher = self._make()
+        self.place = self._place()  # before it listens: what fails here leaves nothing behind
         self._bus.addToQueue(self._watcher, QUEUE)
 
     def take(self, most: int, millis: int) -> list[str]:
@@ -101,7 +104,7 @@ class Listener:
     def note_rdd(self, number: int) -> None:
         self._watcher.note(number)
 
-    def place(self) -> Place:
+    def _place(self) -> Place:
         context: Any = self._spark.sparkContext
         hadoop = context._jsc.hadoopConfiguration()
         warehouse = str(self._spark.conf.get("spark.sql.warehouse.dir", "spark-warehouse"))
@@ -123,9 +126,9 @@ class Listener:
             parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
             loader = self._gateway._whence_loader = self._cached(source, parent) or self._compiled(source, parent)
         (constructor, *_) = loader.loadClass("whence.Watcher").getConstructors()
-        arguments = self._gateway.new_array(self._jvm.java.lang.Object, 3)
+        arguments = self._gateway.new_array(self._jvm.java.lang.Object, 4)
         arguments[0], arguments[1] = CAPACITY, MOST_CHARACTERS
-        arguments[2] = self._jvm.java.lang.Long.valueOf(MOST_MILLIS)
+        arguments[2], arguments[3] = self._jvm.java.lang.Long.valueOf(MOST_MILLIS), MOST_LEVELS
         return constructor.newInstance(arguments)
 
     def _cache(self, source: str) -> Path:

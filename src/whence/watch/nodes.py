@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from whence.model import operators
 from whence.model.lineage import Seen
 from whence.watch import sources
 from whence.watch.columns import (
@@ -32,10 +34,18 @@ Row = set[Contribution]
 """What decides about whole rows: it reaches every column above."""
 
 
+MOST_SECONDS = 3.0
+
+
+class TooLong(Exception):
+    """A plan that takes longer than MOST_SECONDS to go through."""
+
+
 class Reading:
     """One pass over one plan, from the leaves up."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, seconds: float | None = None) -> None:
+        """Going through the plan may take so long; MOST_SECONDS unless told."""
         self.place = place
         self.datasets: list[Seen] = []
         self._known: dict[tuple[str, str], int] = {}
@@ -44,6 +54,8 @@ class Reading:
         self.views: dict[int, tuple[set[int], list[tuple[str, Contributions]], Contributions]] = {}
         self._ctes: dict[int, tuple[list[Contributions], Row, list[dict[str, Contributions] | None]]] = {}
         self.read: set[int] = set()
+        self._gone_through: dict[int, Row] = {}
+        self._deadline = time.monotonic() + (MOST_SECONDS if seconds is None else seconds)
         self.batch: tuple[dict[str, Contributions], Contributions, frozenset[int]] | None = None
         """In `foreachBatch`: what the columns of the batch are made of, and the datasets behind them."""
 
@@ -55,7 +67,25 @@ class Reading:
         return self._known[key]
 
     def rows(self, node: Node) -> Row:
-        """Go through this node and all below it; afterwards the scope knows its attributes."""
+        """Go through this node and all below it; afterwards the scope knows its attributes.
+
+        Plans are as deep as a loop of `withColumn` or joins is long, so what lies below is gone through in a loop too,
+        from the leaves up, and waits in `_gone_through` for the rule of the node above to ask.
+        """
+        if id(node) in self._gone_through:
+            return self._gone_through.pop(id(node))
+        todo, below = [node], []
+        while todo:
+            next_node = todo.pop()
+            below.append(next_node)
+            if NODES.get(next_node["c"]) not in _OWN_ORDER:
+                todo.extend(next_node.get("k") or ())
+        for next_node in reversed(below[1:]):
+            self._gone_through[id(next_node)] = self._one(next_node)
+        return self._one(node)
+
+    def _one(self, node: Node) -> Row:
+        self._require_time()
         children = node.get("k")
         rule = NODES.get(node["c"])
         if not children and rule is None:
@@ -63,6 +93,10 @@ class Reading:
         if rule is None:
             return self._unknown(node)
         return rule(self, node)
+
+    def _require_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise TooLong
 
     def children(self, node: Node) -> Row:
         found: Row = set()
@@ -106,6 +140,7 @@ class Reading:
     def define(self, expression: Any) -> None:
         """An expression with a name becomes an attribute."""
         if isinstance(expression, dict) and "id" in expression and expression["c"] == "Alias":
+            self._require_time()
             self.scope.attributes[expression["id"]] = self.scope.of(expression)
             if expression["id"] in self.place.models:
                 self._scored(expression["id"])
@@ -356,16 +391,13 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     "MergeRows": _merge_rows,
     **dict.fromkeys(
         [
-            "SubqueryAlias",
+            *operators.NAMES_ONLY,
+            *operators.PLACEMENT,
             "GlobalLimit",
             "LocalLimit",
             "Offset",
             "Tail",
             "Sample",
-            "Repartition",
-            "RepartitionByExpression",
-            "RebalancePartitions",
-            "ResolvedHint",
             "UnresolvedHint",
             "EventTimeWatermark",
             "LocalLimitAndOffset",
@@ -383,13 +415,10 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     ),
     **dict.fromkeys(
         [
-            "MapInPandas",
-            "MapInArrow",
+            *operators.PYTHON_BATCHES,
+            *operators.PYTHON_GROUPS,
+            *operators.PYTHON_COGROUPS,
             "PythonMapInArrow",
-            "FlatMapGroupsInPandas",
-            "FlatMapGroupsInArrow",
-            "FlatMapCoGroupsInPandas",
-            "FlatMapCoGroupsInArrow",
             "FlatMapGroupsInPandasWithState",
             "TransformWithStateInPandas",
             "TransformWithStateInPySpark",
@@ -413,4 +442,7 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     ),
 }
 
-__all__ = ["AGGREGATION", "NODES", "Node", "Reading", "output"]
+# These go through what is below them in an order of their own.
+_OWN_ORDER = (_union, _with_cte, _cte_definition, _view)
+
+__all__ = ["AGGREGATION", "NODES", "Node", "Reading", "TooLong", "output"]

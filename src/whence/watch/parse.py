@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -21,7 +22,7 @@ from whence.model.lineage import (
 )
 from whence.watch.columns import SUBTYPES, Contribution, Contributions, is_direct
 from whence.watch.commands import ALTERS, COMMANDS, SILENT, Effect, alter
-from whence.watch.nodes import Node, Reading
+from whence.watch.nodes import NODES, Node, Reading, TooLong
 from whence.watch.sources import Place
 
 MOST_LINKS = 200_000
@@ -36,9 +37,20 @@ def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
     plan = snapshot.get("plan")
     if not isinstance(plan, dict) or plan.get("c") in (None, "CommandResult"):
         return _never_ran(snapshot, place) if plan is None and snapshot.get("error") else None
-    reading = Reading(place)
-    coarse = bool(snapshot.get("coarse"))
-    built = Builder(reading, coarse)
+    if snapshot.get("coarse"):
+        return _observe(snapshot, place, plan, "plan too large: datasets only")
+    try:
+        return _observe(snapshot, place, plan, None)
+    except TooLong:
+        return _observe(snapshot, place, plan, "plan took too long: datasets only")
+    except RecursionError:
+        return _observe(snapshot, place, plan, "plan too deep: datasets only")
+
+
+def _observe(snapshot: Mapping[str, Any], place: Place, plan: Node, cut: str | None) -> Observation | None:
+    """`cut` says why only datasets can be told of a plan, if so."""
+    reading = Reading(place, math.inf if cut else None)
+    built = Builder(reading, cut is not None)
     for command in _commands(plan):
         reading.read = set()
         effects = effects_of(command, reading, snapshot)
@@ -52,12 +64,12 @@ def observe(snapshot: Mapping[str, Any], place: Place) -> Observation | None:
             built.collect(plan, application(place))
     if not built.links and not built.changes and not reading.read:
         return None
-    return built.observation(run_of(snapshot, place, plan, reading, coarse))
+    return built.observation(run_of(snapshot, place, plan, reading, cut))
 
 
 def _never_ran(snapshot: Mapping[str, Any], place: Place) -> Observation:
     """A query that failed before it had a plan, say because a table does not exist."""
-    return Observation(run_of(snapshot, place, {"c": "Unresolved"}, Reading(place), False))
+    return Observation(run_of(snapshot, place, {"c": "Unresolved"}, Reading(place)))
 
 
 def _commands(plan: Node) -> list[Node]:
@@ -83,7 +95,7 @@ def observe_batch(snapshot: Mapping[str, Any], stream: Mapping[str, Any], place:
     built = Builder(reading, bool(snapshot.get("coarse")))
     for effect in effects:
         built.add(effect)
-    return built.observation(run_of(snapshot, place, plan, reading, False))
+    return built.observation(run_of(snapshot, place, plan, reading))
 
 
 def application(place: Place) -> Seen:
@@ -161,12 +173,17 @@ class Builder:
         self._views()
 
     def _leaves(self, node: Node) -> None:
-        if not node.get("k"):
-            if "out" in node:
-                self._reading.rows(node)
-            return
-        for child in node["k"]:
-            self._leaves(child)
+        """Every leaf, also those of subqueries inside expressions."""
+        todo: list[Any] = [node]
+        while todo:
+            found = todo.pop()
+            if isinstance(found, list):
+                todo.extend(reversed(found))
+            elif isinstance(found, dict):
+                if "out" in found and not found.get("k") and found["c"] not in NODES:
+                    self._reading.rows(found)
+                else:
+                    todo.extend(reversed([v for v in found.values() if isinstance(v, dict | list)]))
 
     def _views(self) -> None:
         """What each view that was read is made of, so that the way does not end at a view made before attaching."""
@@ -209,7 +226,7 @@ class Builder:
         return Observation(run, known, tuple(self.changes), tuple(self.links), tuple(self.columns))
 
 
-def run_of(snapshot: Mapping[str, Any], place: Place, plan: Node, reading: Reading, coarse: bool) -> Run:
+def run_of(snapshot: Mapping[str, Any], place: Place, plan: Node, reading: Reading, cut: str | None = None) -> Run:
     details: dict[str, object] = {
         "command": plan["c"],
         "action": snapshot.get("action", ""),
@@ -218,8 +235,8 @@ def run_of(snapshot: Mapping[str, Any], place: Place, plan: Node, reading: Readi
     if snapshot.get("sql"):
         details["sql"] = snapshot["sql"]
     gaps = dict(reading.gaps)
-    if coarse:
-        gaps["plan too large: datasets only"] = 1
+    if cut is not None:
+        gaps[cut] = 1
     if gaps:
         details["gaps"] = gaps
     if reading.scope.functions:

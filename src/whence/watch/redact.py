@@ -74,14 +74,19 @@ def parse_redacted(line: str) -> Any:
     """The JSON of one line, without secrets: neither under keys that name one nor inside any text."""
     if _SUSPECT.search(line) is None:
         return json.loads(line)
-    return _clean(json.loads(line), False)
+    return _clean(json.loads(line))
 
 
-def _clean(value: Any, secret: bool) -> Any:
-    if isinstance(value, str):
-        return HIDDEN if secret and value else redact(value)
-    if isinstance(value, dict):
-        return {key: _clean(item, _SECRET_KEY.search(key) is not None) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item, secret) for item in value]
-    return value
+def _clean(value: Any) -> Any:
+    """Not recursive: plans are as deep as the user's loops are long."""
+    root = [value]
+    todo: list[tuple[Any, bool]] = [(root, False)]
+    while todo:
+        held, secret = todo.pop()
+        for key, item in list(held.items() if isinstance(held, dict) else enumerate(held)):
+            hidden = _SECRET_KEY.search(key) is not None if isinstance(key, str) else secret
+            if isinstance(item, str):
+                held[key] = HIDDEN if hidden and item else redact(item)
+            elif isinstance(item, dict | list):
+                todo.append((item, hidden))
+    return root[0]

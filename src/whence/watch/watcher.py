@@ -55,7 +55,7 @@ class Watcher:
         self._listener = Listener(spark)
         self.memory: dict[int, str] = {}
         self.models: dict[int, Seen] = {}
-        self.place = replace(self._listener.place(), memory=self.memory, models=self.models)
+        self.place = replace(self._listener.place, memory=self.memory, models=self.models)
         self._tasks: queue.Queue[Callable[[], Observation | None]] = queue.Queue(maxsize=10_000)
         self._nested: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._streams = Streams(self)
@@ -147,6 +147,7 @@ class Watcher:
         log.warning("whence could not work out %s; the query itself is not affected", what, exc_info=True)
 
     def _line(self, line: str) -> None:
+        began = time.perf_counter()
         seen: dict[str, Any] = parse_redacted(line)
         what = seen.get("what")
         if what == "mark":
@@ -155,7 +156,7 @@ class Watcher:
         elif what == "task":
             self._keep(self._tasks.get_nowait()())
         elif what == "query":
-            self._query(seen)
+            self._query(seen, began)
         elif what == "stream":
             for observation in self._streams.event(seen):
                 self._keep(observation)
@@ -165,7 +166,7 @@ class Watcher:
             self.counts["failed"] += 1
             log.warning("whence's listener could not read an event: %s", seen.get("text"))
 
-    def _query(self, seen: dict[str, Any]) -> None:
+    def _query(self, seen: dict[str, Any], began: float) -> None:
         root = seen.get("root", seen["id"])
         if root != seen["id"]:
             self._nested[root].append(seen)
@@ -173,7 +174,6 @@ class Watcher:
                 del self._nested[next(iter(self._nested))]
             return
         inner = self._nested.pop(seen["id"], [])
-        began = time.perf_counter()
         if "stream" in seen:
             found = self._streams.batch(seen, inner)
         else:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from whence.debug.diagnose.causes import Box, box_from_masks
 from whence.debug.diagnose.lattice import explain
-from whence.debug.diagnose.shapes import Shapes, shapes_of
+from whence.debug.diagnose.shapes import Shapes, shapes_of, stacked
 from whence.debug.diagnose.space import Space
 
 Ints = npt.NDArray[np.int64]
@@ -44,6 +44,8 @@ class Beliefs:
         self.relevant = min(0.3, 2.0 / n)
         self.shapes: list[Shapes] = [shapes_of(p, self.relevant) for p in space.parameters]
         self.chains, self.slots, self.n = chains, most_terms, n
+        self._members, self._offset = stacked(self.shapes)
+        self._log_prior: Floats = np.concatenate([s.log_prior - s.log_prior[0] for s in self.shapes]).astype(float)
         self.shape = np.zeros((chains, most_terms, n), dtype=np.int32)
         self.on = np.zeros((chains, most_terms), dtype=bool)
         self._gain = math.log((1 - self.noise) / self.noise)
@@ -146,8 +148,8 @@ class Beliefs:
     def _put(self, b: int, k: int, shape: Sequence[int]) -> None:
         self.shape[b, k] = shape
         self.on[b, k] = True
-        for p in range(self.n):
-            self.sat[b, k, p, : self.runs] = self.shapes[p].members[shape[p], self.x[: self.runs, p]]
+        members = self._members[self._offset + self.shape[b, k]]
+        self.sat[b, k, :, : self.runs] = np.take_along_axis(members, self.x[: self.runs].T, axis=1)
         self._recount(np.array([b]))
 
     def _recount(self, rows: Ints) -> None:
@@ -172,10 +174,7 @@ class Beliefs:
                 self._recount(gone)
 
     def _term_log_prior(self, rows: Ints, k: int) -> Floats:
-        total = np.full(len(rows), -_TERM_COST)
-        for p in range(self.n):
-            total += self.shapes[p].log_prior[self.shape[rows, k, p]] - self.shapes[p].log_prior[0]
-        return total
+        return np.asarray(self._log_prior[self._offset + self.shape[rows, k]].sum(axis=1) - _TERM_COST)
 
     def log_posterior(self) -> Floats:
         rows = np.arange(self.chains)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from whence.debug.diagnose.shapes import Shapes
 from whence.debug.diagnose.space import Codes
@@ -86,21 +87,33 @@ def terms_for(
     return found
 
 
+def held(terms: Sequence[Term], runs: Sequence[Codes], shapes: Sequence[Shapes]) -> npt.NDArray[np.bool_]:
+    """[term, run]: does the term hold the run."""
+    found = np.ones((len(terms), len(runs)), dtype=bool)
+    if not len(terms) or not len(runs):
+        return found
+    drawn, codes = np.array([t.shape for t in terms]), np.array(runs)
+    for p, s in enumerate(shapes):
+        found &= s.members[drawn[:, p]][:, codes[:, p]]
+    return found
+
+
 def cover(terms: Sequence[Term], failing: Sequence[Codes], shapes: Sequence[Shapes], extra: float) -> list[Term]:
     """A cheap set of terms that together hold every failing run: greedy by cost per run, then without the redundant."""
-    holds = [{i for i, f in enumerate(failing) if t.holds(f, shapes)} for t in terms]
-    left, chosen = set(range(len(failing))), list[int]()
-    while left:
-        worth = [(t.cost + extra) / len(h & left) if h & left else np.inf for t, h in zip(terms, holds, strict=True)]
-        if not worth or min(worth) == np.inf:
+    holds = held(terms, failing, shapes)
+    cost = np.array([t.cost + extra for t in terms])
+    left, chosen = np.ones(len(failing), dtype=bool), list[int]()
+    while left.any() and len(terms):
+        gains = (holds & left).sum(axis=1)
+        if not gains.any():
             break
-        best = int(np.argmin(worth))
+        best = int(np.argmin(np.where(gains > 0, cost / np.maximum(gains, 1), np.inf)))
         chosen.append(best)
-        left -= holds[best]
+        left &= ~holds[best]
     for c in sorted(chosen, key=lambda c: -terms[c].cost):
-        rest = set().union(*(holds[o] for o in chosen if o != c))
-        if holds[c] <= rest:
-            chosen.remove(c)
+        rest = [o for o in chosen if o != c]
+        if rest and not (holds[c] & ~holds[rest].any(axis=0)).any():
+            chosen = rest
     return [terms[c] for c in chosen]
 
 
@@ -121,5 +134,6 @@ def explain(
         pool.update((term.shape, term) for term in new)
         if not new:
             break
-        left = [f for f in left if not any(t.holds(f, shapes) for t in new)]
+        hit = set(np.flatnonzero(held(new, left, shapes).any(axis=0)).tolist())
+        left = [f for i, f in enumerate(left) if i not in hit]
     return cover(list(pool.values()), everything, shapes, extra)

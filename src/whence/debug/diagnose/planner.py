@@ -87,6 +87,8 @@ class Planner:
             plans += self._again()
         if explore:
             plans += self._explore()
+        if max((plan.bits for plan in plans), default=0.0) < _FIRST_TRY:
+            plans += self._first_tries()
         if self.cost is not None:
             price = self.cost
             plans.sort(key=lambda plan: -plan.bits / max(price(plan.codes), 1e-9))
@@ -209,9 +211,19 @@ class Planner:
                     codes, chance = self._aside(b, rest, codes, doubted, inside)
                 if not any(self._holds(b, j, codes) for j in rest):
                     plans.append(Plan(codes, "confirm", box, float(self._bits(chance))))
+        return plans
+
+    def _first_tries(self) -> list[Plan]:
+        """For each term of the best hypothesis, a run with values that were never tried with it."""
+        beliefs = self.beliefs
+        b = beliefs.best()
+        plans: list[Plan] = []
+        for k in np.flatnonzero(beliefs.on[b]):
+            rest = [int(j) for j in np.flatnonzero(beliefs.on[b]) if j != k]
+            inside = [mass @ beliefs.shapes[p].members for p, mass in enumerate(beliefs.local(b, int(k)))]
             untried = self._first_try(b, int(k), rest, inside)
             if untried is not None:
-                plans.append(Plan(untried, "confirm", box, _FIRST_TRY))
+                plans.append(Plan(untried, "confirm", beliefs.box(b, int(k)), _FIRST_TRY))
         return plans
 
     def _first_try(self, b: int, k: int, rest: list[int], inside: list[npt.NDArray[np.float32]]) -> Codes | None:
@@ -336,16 +348,20 @@ class Planner:
                 chance *= float(likely[codes[p]])
             found.append((tuple(int(c) for c in codes), chance, -1))
         clear = [likely * (0.1 + see) for likely, see in zip(inside, seen, strict=True)]
-        sure = [np.flatnonzero(likely >= likely.max() - 0.01) for likely in clear]
+        n = len(inside)
+        base = np.empty((n, n), dtype=np.int64)  # a row for each parameter in doubt, filled with values beyond doubt
+        for q, likely in enumerate(clear):
+            sure = np.flatnonzero(likely >= likely.max() - 0.01)
+            base[:, q] = sure[(rng.random(n) * len(sure)).astype(np.int64)]
+        doubted = []
         for p, likely in enumerate(inside):
             doubtful = np.abs(likely - 0.5) + ~seen[p]
             v = int((doubtful + rng.random(len(doubtful)) * 1e-3).argmin())
-            if likely[v] > 0.999 or likely[v] < 0.001 or not seen[p][v]:
-                continue
-            codes = np.array([int(rng.choice(s)) for s in sure])
-            codes[p] = v
-            chance = float(np.prod([inside[q][codes[q]] for q in range(len(inside))]))
-            found.append((tuple(int(c) for c in codes), chance, p))
+            if 0.001 <= likely[v] <= 0.999 and seen[p][v]:
+                base[p, p] = v
+                doubted.append(p)
+        chances = np.prod([likely[base[:, q]] for q, likely in enumerate(inside)], axis=0)
+        found += [(tuple(base[p].tolist()), float(chances[p]), p) for p in doubted]
         return found
 
     def _again(self) -> list[Plan]:

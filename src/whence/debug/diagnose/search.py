@@ -77,7 +77,8 @@ class Search:
                 beliefs.sweep()
             beliefs.refresh()
         else:
-            beliefs.sweep(_SHARE)
+            if surprised or beliefs.runs % 3 == 0:
+                beliefs.sweep(_SHARE)
             if beliefs.runs % 4 == 0:
                 beliefs.refresh()
 

@@ -252,6 +252,10 @@ def from_cross_validator_model(model: Any, good: Callable[[float], bool]) -> lis
 
 
 def _details(run: Any) -> Mapping[str, Any]:
+    """The parameters of a fit as the watcher noted them; of other runs the simple values among the details."""
+    noted = run.details.get("parameters")
+    if isinstance(noted, Mapping) and noted:
+        return {k: _parsed(str(v)) for k, v in noted.items()}
     return {k: v for k, v in run.details.items() if isinstance(v, str | bool | int | float)}
 
 
@@ -259,7 +263,7 @@ def from_catalog(
     runs: Iterable[Any], parameters: Callable[[Any], Mapping[str, Any]] = _details
 ) -> tuple[Space, list[Run]]:
     """Runs of the catalogue (`w.catalog.runs()`): `parameters(run)` says with which settings a Spark job ran; by
-    default they are the simple values among the run's details."""
+    default they are the parameters of a Spark ML fit, else the simple values among the run's details."""
     ended = [r for r in runs if r.status in ("completed", "failed")]
     space, configs = gridded([dict(parameters(r)) for r in ended], [r.status == "completed" for r in ended])
     return space, [

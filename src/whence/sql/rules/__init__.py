@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from whence.model import operators
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
@@ -32,15 +33,12 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(SCANS, scan),
     "OneRowRelation": nothing,
     # names only
-    "SubqueryAlias": look_through,
+    **dict.fromkeys(operators.NAMES_ONLY, look_through),
     "View": look_through,
-    "ResolvedHint": look_through,
     # the row itself
     "Project": project,
     "Filter": in_place,
-    "Repartition": in_place,
-    "RepartitionByExpression": in_place,
-    "RebalancePartitions": in_place,
+    **dict.fromkeys(operators.PLACEMENT, in_place),
     "Sort": sort,
     "GlobalLimit": limit,
     "Offset": offset,
@@ -54,12 +52,9 @@ RULES: dict[str, Rule] = {
     "Distinct": distinct,
     "Deduplicate": deduplicate,
     # Python functions over many rows
-    "MapInPandas": map_batches,
-    "MapInArrow": map_batches,
-    "FlatMapGroupsInPandas": map_groups,
-    "FlatMapGroupsInArrow": map_groups,
-    "FlatMapCoGroupsInPandas": map_cogroups,
-    "FlatMapCoGroupsInArrow": map_cogroups,
+    **dict.fromkeys(operators.PYTHON_BATCHES, map_batches),
+    **dict.fromkeys(operators.PYTHON_GROUPS, map_groups),
+    **dict.fromkeys(operators.PYTHON_COGROUPS, map_cogroups),
     "Window": window,
     "Intersect": intersect,
     "Except": except_,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whence.model import NonDeterministic
+from whence.model.operators import RANKS_BEFORE, RANKS_WHOLE
 from whence.sql.blocks import Annotated, Block, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Catalyst, Expr, class_name
@@ -14,10 +15,8 @@ from whence.sql.certainty import is_rows, is_unbounded
 from whence.sql.facts import ROWS
 from whence.sql.tree import Node, place_of
 
-_WHOLE_PARTITION = ("PercentRank", "CumeDist", "NTile")
 # Spark itself finds out how to add a distance to these.
 _TIMES = ("date", "timestamp", "timestamp_ntz")
-_BEFORE = ("Rank", "DenseRank", "RowNumber")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +96,11 @@ def _frame(
     c = build.c
     function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
     name = class_name(function)
-    if name in _WHOLE_PARTITION:
+    if name in RANKS_WHOLE:
         return None
     if name == "RowNumber" and inner.position is not None and outer.position is not None:
         return c.expression("LessThan", inner.position, outer.position)
-    if name in _BEFORE:
+    if name in RANKS_BEFORE:
         return _before(c, inner.order, outer.order, orders)
     if name in ("Lag", "Lead"):
         return _offset(build, node, function, inner, outer)
