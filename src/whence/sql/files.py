@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
 
+from whence.sql.making import Plan, to_list
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Plan: TypeAlias = JavaObject
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _SECRET = re.compile("password|secret|token|credential|accesskey", re.IGNORECASE)
@@ -20,11 +20,8 @@ _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modificati
 
 
 def parse_statuses(text: str) -> dict[str, tuple[int, int]]:
-    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(text)}
-
-
-def to_list(scala_seq: JavaObject) -> list[JavaObject]:
-    return [scala_seq.apply(i) for i in range(scala_seq.size())]
+    lines = text.replace("{path=", "\npath=")
+    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
 
 
 def _local(text: str) -> Path | None:
