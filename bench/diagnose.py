@@ -15,6 +15,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small: th
 
 import hashlib
 import json
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -36,6 +37,7 @@ TARGETS = {
     200: {"single": 0.98, "disjunction": 0.98, "conjunction": 0.95, "dnf": 0.92},
     50: {"single": 0.9, "disjunction": 0.9, "conjunction": 0.75, "dnf": 0.6},
 }
+LIMIT = 240  # seconds for one pipeline
 FIRST = 400  # runs at most until the first cause is confirmed
 WORKERS = (1, 2, 4)
 NAMES = {"single": "single", "disjunction": "disjunction", "conjunction": "conjunction", "dnf": "disj. of conj."}
@@ -171,6 +173,23 @@ def unit(name: str) -> Any:
     return speed_up(int(kind), seed)
 
 
+def limited(name: str) -> Any:
+    """None, with a word, when it takes too long: it then stays missing, and the rest can go on."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LIMIT)
+    try:
+        return unit(name)
+    except TimeoutError:
+        print(f"diagnose: {name} took more than {LIMIT} s and is left out", flush=True)
+        return None
+    finally:
+        signal.alarm(0)
+
+
 def units(pipelines: int, few: int, first_seed: int) -> dict[str, list[str]]:
     """Names by part, in an order that gives a break in the middle something of everything."""
     half = pipelines // 2
@@ -277,13 +296,17 @@ def _work(names: Sequence[str], jobs: int, end: float, kept: Kept, tick: Callabl
             if time.perf_counter() > end:
                 return
             tick(name)
-            kept.add(name, unit(name))
+            found = limited(name)
+            if found is not None:
+                kept.add(name, found)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(unit, name): name for name in names}
+        waiting = {pool.submit(limited, name): name for name in names}
         for done in as_completed(waiting):
             tick(waiting[done])
-            kept.add(waiting[done], done.result())
+            found = done.result()
+            if found is not None:
+                kept.add(waiting[done], found)
             if time.perf_counter() > end:
                 pool.shutdown(cancel_futures=True)
                 return

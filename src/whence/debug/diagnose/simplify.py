@@ -9,11 +9,13 @@ is the answer.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from whence.debug.diagnose.causes import Box
 
 Wide = tuple[frozenset[int], ...]
+
+_PIECES = 2_000
 
 
 def _wide(box: Box, sizes: Sequence[int]) -> Wide:
@@ -69,13 +71,16 @@ def _needed(candidates: list[Box], sizes: Sequence[int]) -> list[Box]:
     chosen = list(candidates)
     for box in sorted(candidates, key=lambda b: -len(b)):  # the longest are the first to go
         rest = [c for c in chosen if c != box]
-        if rest and _covered(_wide(box, sizes), [_wide(c, sizes) for c in rest]):
+        if rest and _covered(_wide(box, sizes), [_wide(c, sizes) for c in rest], itertools.count()):
             chosen = rest
     return chosen
 
 
-def _covered(box: Wide, others: Sequence[Wide]) -> bool:
-    """Is every point of the box in one of the others? Cut off what the first one covers, look at the pieces."""
+def _covered(box: Wide, others: Sequence[Wide], steps: Iterator[int]) -> bool:
+    """Is every point of the box in one of the others? Cut off what the first one covers, look at the pieces. Boxes in
+    many parameters can be cut very often: after too many pieces the box counts as not covered, and stays."""
+    if next(steps) > _PIECES:
+        return False
     others = [o for o in others if all(x & y for x, y in zip(box, o, strict=True))]
     if not others:
         return False
@@ -83,7 +88,7 @@ def _covered(box: Wide, others: Sequence[Wide]) -> bool:
     left = box
     for p in range(len(box)):
         outside = left[p] - first[p]
-        if outside and not _covered((*left[:p], outside, *left[p + 1 :]), rest):
+        if outside and not _covered((*left[:p], outside, *left[p + 1 :]), rest, steps):
             return False
         left = (*left[:p], left[p] & first[p], *left[p + 1 :])
     return True
