@@ -52,7 +52,7 @@ def minimize(session: Attached, df: DataFrame, fails: Fails) -> Minimal:
         raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
     alone = next((row for row in rows if fails([row])), None)
     asked = df if alone is None else only_row(df, alone)
-    return _Minimizing(session, asked, fails).run()
+    return _Minimizing(session, df, asked, fails).run()
 
 
 def only_row(df: DataFrame, row: Row) -> DataFrame:
@@ -69,10 +69,14 @@ _SMALL = 100_000
 
 
 class _Minimizing:
-    def __init__(self, session: Attached, asked: DataFrame, fails: Fails) -> None:
+    """The witnesses are those of `asked`; what is run on parts of them is `df` itself, since the asked row's own values
+    change with them."""
+
+    def __init__(self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails) -> None:
         self._fails = fails
         self._trace: Trace = session.backward(asked)
         self._lineage: SqlLineage = self._trace._lineage
+        self._whole: SqlLineage = session.backward(df)._lineage
         self._c = self._lineage.c
         self._names = asked.columns
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
@@ -143,12 +147,12 @@ class _Minimizing:
         return c.project(output, c.plan_of(kept.where(chosen)))
 
     def _query(self, ranges: Sequence[Range]) -> DataFrame:
-        leaves = {place.leaf: number for number, (place, _, _, _) in self._kept.items()}
+        leaves = {place.leaf: place.number for place in self._whole.readings}
 
         def replace(node: Node) -> Plan | None:
             return self._leaf(leaves[node], ranges) if node in leaves else None
 
-        plan = rebuild(self._c, self._lineage.tree, replace)
+        plan = rebuild(self._c, self._whole.tree, replace)
         return self._c.small_frame(plan) if self._small else self._c.frame(plan)
 
     def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
