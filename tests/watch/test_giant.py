@@ -103,8 +103,8 @@ def test_a_long_loop_of_selects_and_a_long_sum(spark: SparkSession, wide: None, 
 def test_a_plan_too_deep_keeps_its_datasets(spark, wide, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(listener, "MOST_LEVELS", 20)
     with whence.attach(spark, store=tmp_path) as w:
-        nested = "upper(" * 25 + "name" + ")" * 25
-        spark.sql(f"CREATE VIEW nested AS SELECT {nested} AS name FROM t1 WHERE id IN (SELECT id FROM t2)")
+        nested = "upper(" * 25 + "t1.name" + ")" * 25
+        spark.sql(f"CREATE VIEW nested AS SELECT {nested} AS name FROM t1 JOIN t2 USING (id)")
         edges, columns, gaps = seen(w)
     assert edges == {("t1", "nested"), ("t2", "nested")}
     assert columns == []
