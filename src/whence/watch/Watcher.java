@@ -497,29 +497,60 @@ class Snapshot {
         return out.toString();
     }
 
-    /* Too much for the caps: datasets only, without any expression. */
+    /* Too much for the caps: datasets only, without any expression; below the command everything is flat. */
     private void again(LogicalPlan analyzed) {
         coarse = true;
         depth = 0;
-        out = new StringBuilder();
-        out.append("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
-        try {
-            fields(analyzed, analyzed.children());
-        } catch (Throwable problem) {
-            out = new StringBuilder("{\"c\":").append(quote(analyzed.getClass().getSimpleName()));
+        String start = "{\"c\":" + quote(analyzed.getClass().getSimpleName());
+        out = new StringBuilder(start);
+        if (analyzed instanceof Command) {
+            try {
+                fields(analyzed, analyzed.children());
+            } catch (Throwable problem) {
+                out = new StringBuilder(start);
+            }
         }
         out.append(",\"k\":[");
         ArrayDeque todo = new ArrayDeque();
-        java.util.IdentityHashMap seen = new java.util.IdentityHashMap();
         push(todo, analyzed);
+        boolean first = true;
+        while (!todo.isEmpty()) {
+            int before = out.length();
+            try {
+                if (!first) {
+                    out.append(',');
+                }
+                flat((LogicalPlan) todo.poll());
+                first = false;
+            } catch (Throwable problem) {
+                out.setLength(before);
+            }
+        }
+        out.append("]}");
+    }
+
+    /* A plan with all its leaves as children, also those of subqueries. */
+    private void flat(LogicalPlan plan) {
+        if (plan.children().isEmpty() && plan.innerChildren().isEmpty()) {
+            node(plan, false);
+            return;
+        }
+        out.append("{\"c\":").append(quote(plan.getClass().getSimpleName())).append(",\"o\":");
+        output(plan);
+        out.append(",\"k\":[");
+        ArrayDeque todo = new ArrayDeque();
+        java.util.IdentityHashMap seen = new java.util.IdentityHashMap();
+        push(todo, plan);
         boolean first = true;
         while (!todo.isEmpty()) {
             LogicalPlan next = (LogicalPlan) todo.poll();
             if (seen.put(next, next) != null) {
                 continue;
             }
+            push(todo, next);
             if (next.children().isEmpty()) {
                 int before = out.length();
+                int level = depth;
                 try {
                     if (!first) {
                         out.append(',');
@@ -528,9 +559,8 @@ class Snapshot {
                     first = false;
                 } catch (Throwable problem) {
                     out.setLength(before);
+                    depth = level;
                 }
-            } else {
-                push(todo, next);
             }
         }
         out.append("]}");
@@ -670,7 +700,11 @@ class Snapshot {
             expression((Expression) value);
         } else if (value instanceof LogicalPlan) {
             out.append("{\"plan\":");
-            node((LogicalPlan) value, true);
+            if (coarse) {
+                flat((LogicalPlan) value);
+            } else {
+                node((LogicalPlan) value, true);
+            }
             out.append('}');
         } else if (value instanceof scala.Some) {
             value(((scala.Some) value).value(), depth);
@@ -971,6 +1005,10 @@ class Snapshot {
 
     private void expression(Expression expression) {
         check();
+        if (coarse) {
+            out.append("null");
+            return;
+        }
         if (expression instanceof AttributeReference) {
             out.append(((AttributeReference) expression).exprId().id());
             return;
