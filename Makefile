@@ -6,11 +6,12 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
 
-.PHONY: help demo test check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
-	@echo "make test       all tests, with coverage"
+	@echo "make test       all tests"
+	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md anew"
 	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
@@ -21,6 +22,10 @@ demo:
 	@$(BIN)/whence demo
 
 test:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs $(ARGS)
+
+coverage:
 	@$(SETUP) dev
 	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --cov --cov-report=term:skip-covered $(ARGS)
 

@@ -85,7 +85,7 @@ def test_operator(lc: LineageContext, name: str) -> None:
 
 
 @settings(
-    max_examples=8,
+    max_examples=6,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -133,7 +133,7 @@ def check_inside(lc: LineageContext, chain: list[str], last: list[str], point: i
 
 
 @settings(
-    max_examples=8,
+    max_examples=6,
     phases=[Phase.explicit, Phase.generate],  # each example runs a dozen Spark jobs: shrinking takes minutes
     deadline=None,
     derandomize=True,

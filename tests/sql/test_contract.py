@@ -194,7 +194,7 @@ KINDS = ["scan", "filter", "project", "join", "aggregate", "distinct", "top", "u
 
 
 @settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, *HealthCheck],
