@@ -53,6 +53,11 @@ def _tell_calls(function: Any, tell: Callable[[Any, tuple[Any, ...]], None]) -> 
 
         return wrapper
 
+    in_wrappers(function, fail_on_stopiteration=telling)
+
+
+def in_wrappers(function: Any, **names: Any) -> None:
+    """Give these names another meaning in PySpark's wrappers around user functions, wherever `function` holds one."""
     seen: set[int] = set()
     waiting = [function]
     while waiting:
@@ -61,7 +66,7 @@ def _tell_calls(function: Any, tell: Callable[[Any, tuple[Any, ...]], None]) -> 
             continue
         seen.add(id(found))
         if "fail_on_stopiteration" in getattr(found, "__globals__", {}):
-            found.__globals__["fail_on_stopiteration"] = telling
+            found.__globals__.update(names)
         for cell in getattr(found, "__closure__", None) or ():
             try:
                 waiting.append(cell.cell_contents)

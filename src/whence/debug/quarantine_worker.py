@@ -21,6 +21,7 @@ from whence.debug.guard_worker import (
     _attempt,
     _rows,
     call_batch,
+    in_wrappers,
     smallest,
 )
 
@@ -184,17 +185,4 @@ def arm(function: Any, aside: Callable[[str], Aside]) -> None:
     def safe_filter(call: Callable[..., Any], records: Iterable[Any]) -> Iterator[Any]:
         return (record for record, kept in attempts(call, records) if kept)
 
-    seen: set[int] = set()
-    waiting = [function]
-    while waiting:
-        found = waiting.pop()
-        if id(found) in seen or not callable(found):
-            continue
-        seen.add(id(found))
-        if "fail_on_stopiteration" in getattr(found, "__globals__", {}):
-            found.__globals__.update(map=safe_map, filter=safe_filter)
-        for cell in getattr(found, "__closure__", None) or ():
-            try:
-                waiting.append(cell.cell_contents)
-            except ValueError:
-                continue
+    in_wrappers(function, map=safe_map, filter=safe_filter)

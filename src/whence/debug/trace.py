@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, Row
 
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
-from whence.model import Strategy, WhenceError
+from whence.model import Strategy, WhenceError, operators
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation, fetch
 from whence.sql.catalyst import Plan
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from whence.debug.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint", "LocalLimit", "Settled")
+_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled")
 
 
 @dataclass(frozen=True)

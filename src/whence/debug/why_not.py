@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.debug.show import readable
-from whence.model import WhenceError
+from whence.model import WhenceError, operators
 from whence.model.progress import working
 from whence.sql import Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Expr, Plan, class_name
@@ -17,7 +17,7 @@ from whence.sql.dropping import seeds_of, way_up
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
 
-_NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
+_NAMES_ONLY = (*operators.NAMES_ONLY, "View")
 
 
 @dataclass(frozen=True)

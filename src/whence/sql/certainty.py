@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from whence.model import operators
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name
 from whence.sql.tree import Node
 
 _MOMENT = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
-NAMES_ONLY = ("SubqueryAlias", "View", "ResolvedHint")
+NAMES_ONLY = (*operators.NAMES_ONLY, "View")
 
 # Between a sample and what it reads these leave rows where they are; any other operator may change their order.
 _IN_PLACE = (

@@ -6,11 +6,12 @@ to compute the groups first to know which of them were asked for.
 
 from __future__ import annotations
 
+from whence.model import operators
 from whence.sql.blocks import Block, Lookup
 from whence.sql.catalyst import Catalyst, Expr, class_name
 from whence.sql.tree import Node
 
-_AS_IT_IS = ("SubqueryAlias", "View", "ResolvedHint", "Sort")
+_AS_IT_IS = (*operators.NAMES_ONLY, "View", "Sort")
 
 
 def asked_by_key(c: Catalyst, block: Block) -> tuple[Lookup, Expr | None] | None:

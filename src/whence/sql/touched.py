@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from whence.model import operators
 from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.evaluation import FEW, backward, ids_of
@@ -17,8 +18,9 @@ from whence.sql.tree import Node
 
 # Operators that treat each row by itself: without some of a source's rows they give the same for the others.
 _ROW_BY_ROW = (
-    *("Project", "Filter", "Join", "Union", "Generate", "Sort", "SubqueryAlias", "View", "ResolvedHint"),
-    *("Repartition", "RepartitionByExpression", "RebalancePartitions"),
+    *("Project", "Filter", "Join", "Union", "Generate", "Sort", "View"),
+    *operators.NAMES_ONLY,
+    *operators.PLACEMENT,
 )
 # So many of a source's columns are compared with the values that the seeds have there.
 _COLUMNS = 2
