@@ -6,7 +6,6 @@ name, since constructors gain arguments between Spark releases while field names
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
@@ -14,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
@@ -94,18 +93,28 @@ class Catalyst(Making, Files):
         try:
             yield
         except (KeyboardInterrupt, Py4JError) as stopped:
-            if not _interrupted(stopped):
-                raise
             # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
-            canceller = Thread(target=context.cancelJobsWithTag, args=(self._tag,))
-            canceller.start()
-            canceller.join()
+            if not (_broken_off(stopped) and self._cancel()):
+                raise
             raise KeyboardInterrupt from stopped
         finally:
             self._quiet -= 1
             if self._quiet == 0:
                 for tag in (QUIET, self._tag):
                     context.removeJobTag(tag)
+
+    def _cancel(self) -> bool:
+        """Cancel what runs within `quietly`; whether the JVM is still there to do so."""
+        done: list[bool] = []
+
+        def cancel() -> None:  # in a thread of its own, whose connection is whole
+            self.spark.sparkContext.cancelJobsWithTag(self._tag)
+            done.append(True)
+
+        canceller = Thread(target=cancel)
+        canceller.start()
+        canceller.join()
+        return bool(done)
 
     # --- between DataFrames and plans
 
@@ -392,12 +401,8 @@ class Catalyst(Making, Files):
         return self._new(self._optimizer.InlineCTE, True, last=False)
 
 
-def _interrupted(stopped: BaseException) -> bool:
-    """Also when PySpark's handler of the interrupt failed, whose error then comes out in its place."""
-    while True:
-        frames = traceback.extract_tb(stopped.__traceback__)
-        if isinstance(stopped, KeyboardInterrupt) or any(frame.name == "signal_handler" for frame in frames):
-            return True
-        if stopped.__context__ is None:
-            return False
-        stopped = stopped.__context__
+def _broken_off(stopped: BaseException) -> bool:
+    """Whether a call ended without the JVM's answer: what the JVM has to say against a call comes with a trace."""
+    if isinstance(stopped, KeyboardInterrupt | Py4JNetworkError):
+        return True
+    return type(stopped) is Py4JError and "Trace:" not in str(stopped)
