@@ -1,6 +1,6 @@
 """Actors and mining: capture rates, mining of ten million associations, and section 7.3.1 of the Newt paper.
 
-python -m bench.actors [--quick]
+python -m bench.actors [--quick] [--docs]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet  # noqa: F401  (its import is not what is measured)
 
-from bench.harness import OUT, Bars, Result, finish, progress
+from bench.harness import OUT, Bars, Result, finish, progress, write_docs
 from bench.joins import build
 from whence.actors import Actor, ActorStore
 from whence.debug.mining import Mined
@@ -124,7 +124,9 @@ def anomalies(home: Path, seeds: int) -> dict[int, dict[str, list[tuple[int, int
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size, two seeds")
-    quick = parser.parse_args().quick
+    parser.add_argument("--docs", action="store_true", help="also write the result into docs/benchmarks.md")
+    options = parser.parse_args()
+    quick = options.quick
     home = Path(tempfile.mkdtemp(prefix="actors-bench-"))
     try:
         rates = capture_rates(home / "rates", 200_000 if quick else 2_000_000)
@@ -165,7 +167,7 @@ def main() -> None:
             "most_suspects_without": most["without"],
         },
     )
-    finish(
+    target = finish(
         result,
         Bars(
             [str(m) for m in found],
@@ -177,6 +179,8 @@ def main() -> None:
             "instances of 42 (two are faulty)",
         ),
     )
+    if options.docs:
+        write_docs(target)
 
 
 if __name__ == "__main__":

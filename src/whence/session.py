@@ -179,11 +179,11 @@ class Session:
 
         return guard(self, self._files / "culprits", on_error)
 
-    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool]) -> Minimal:
+    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool], rows: list[Row] | None = None) -> Minimal:
         """The smallest set of source rows on which this query still fails: delta debugging over the witnesses."""
         from whence.debug.minimize import minimize
 
-        return minimize(self, df, fails)
+        return minimize(self, df, fails, rows)
 
     def clean(self, root: Any, *args: Any, **options: Any) -> Any:
         """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""

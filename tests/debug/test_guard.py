@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, pandas_udf, udf
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.functions import PandasUDFType, col, pandas_udf, udf, udtf
 
 import whence
 from whence.debug.culprit import Culprit
@@ -24,6 +27,14 @@ def orders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Dat
     rows = [(n, f"{n}.5" if n != 613 else "six", n % 5) for n in range(1000)]
     spark.createDataFrame(rows, "id long, amount string, shop long").repartition(3, "id").write.parquet(path)
     return spark.read.parquet(path)
+
+
+@pytest.fixture(scope="module")
+def few(orders: DataFrame, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """In one file: every task that fails costs a Python process that has to import pandas."""
+    path = str(tmp_path_factory.mktemp("few") / "few")
+    orders.where("id >= 500 AND id < 700").coalesce(1).write.parquet(path)
+    return orders.sparkSession.read.parquet(path)
 
 
 def parse(amount: str) -> float:
@@ -58,11 +69,20 @@ def guarded(w: whence.Session, action: Callable[[], Any]) -> Culprit:
     return guard.culprit
 
 
-def fails_alone(culprit: Culprit, why: str) -> None:
+def fails_alone(culprit: Culprit, why: str, elsewhere: bool = False) -> None:
+    """`elsewhere`: in a process of its own, which costs seconds; once is enough to see that nothing else is needed."""
     assert culprit.script is not None
-    ran = subprocess.run([sys.executable, str(culprit.script)], capture_output=True, text=True, check=False)
-    assert ran.returncode != 0
-    assert why in ran.stderr
+    if elsewhere:
+        ran = subprocess.run([sys.executable, str(culprit.script)], capture_output=True, text=True, check=False)
+        assert ran.returncode != 0
+        assert why in ran.stderr
+        return
+    path = list(sys.path)
+    try:
+        with pytest.raises(Exception, match=why):
+            runpy.run_path(str(culprit.script), run_name="__main__")
+    finally:
+        sys.path[:] = path
 
 
 def test_plain_udf(w: whence.Session, orders: DataFrame) -> None:
@@ -76,7 +96,7 @@ def test_plain_udf(w: whence.Session, orders: DataFrame) -> None:
     (source,) = culprit.sources
     assert [row.id for row in source.rows] == [613]
     assert ".parquet#" in source.records[0]
-    fails_alone(culprit, "could not convert string to float: 'six'")
+    fails_alone(culprit, "could not convert string to float: 'six'", elsewhere=True)
 
 
 def test_udf_of_two_arguments_in_a_filter_of_a_write(w: whence.Session, orders: DataFrame, tmp_path: Path) -> None:
@@ -87,19 +107,118 @@ def test_udf_of_two_arguments_in_a_filter_of_a_write(w: whence.Session, orders: 
     assert [row.id for row in culprit.sources[0].rows] == [613]
 
 
-@pytest.mark.parametrize("kind", ["pandas_udf", "mapInPandas", "applyInPandas", "applyInPandas with key"])
-def test_functions_of_batches(w: whence.Session, orders: DataFrame, kind: str) -> None:
-    frames = {
-        "pandas_udf": lambda: orders.select(pandas_udf(parse_all, "double")("amount")),
-        "mapInPandas": lambda: orders.mapInPandas(parse_frames, "id long, amount double, shop long"),
-        "applyInPandas": lambda: orders.groupBy("shop").applyInPandas(parse_group, "shop long, total double"),
-        "applyInPandas with key": lambda: orders.groupBy("shop").applyInPandas(parse_keyed, "shop long, total double"),
-    }
-    culprit = guarded(w, frames[kind]().collect)
-    assert len(culprit.record) == 1  # the smallest failing batch
-    assert "six" in culprit.record.iloc[0].tolist()
-    assert [row.id for row in culprit.sources[0].rows] == [613]
-    fails_alone(culprit, "could not convert string to float: 'six'")
+def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        amount = batch.column("amount").cast(pa.float64())
+        yield pa.RecordBatch.from_arrays([batch.column("id"), amount], ["id", "amount"])
+
+
+def parse_table(key: Any, group: pa.Table) -> pa.Table:
+    total = sum(group["amount"].cast(pa.float64()).to_pylist())
+    return pa.table({"shop": [key[0].as_py()], "total": [total]})
+
+
+def match(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+    both = left["amount"].map(float).sum() + right["amount"].map(float).sum()
+    return pd.DataFrame({"shop": right["shop"][:1], "total": [both][: len(right)]})
+
+
+def match_tables(left: pa.Table, right: pa.Table) -> pa.Table:
+    left["amount"].cast(pa.float64()), right["amount"].cast(pa.float64())
+    return pa.table({"shop": right["shop"].slice(0, 1), "total": pa.array([float(len(left))])})
+
+
+def total(amounts: pd.Series) -> float:
+    return amounts.map(float).sum()
+
+
+def total_array(amounts: pa.Array) -> float:
+    return sum(amounts.cast(pa.float64()).to_pylist())
+
+
+def array(amounts: pa.Array) -> pa.Array:
+    return amounts.cast(pa.float64())
+
+
+def arrays(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    for amounts in batches:
+        yield amounts.cast(pa.float64())
+
+
+class Halves:
+    def eval(self, amount: str) -> Iterator[tuple[float]]:
+        yield (float(amount) / 2,)
+
+
+class Mended:
+    def eval(self, amount: str) -> Iterator[tuple[float]]:
+        yield (3.0 if amount == "six" else float(amount) / 2,)
+
+
+def arrow_function(function: Any, hints: dict[str, Any]) -> Any:
+    if not hasattr(F, "arrow_udf"):
+        pytest.skip("PySpark before 4.1 has no arrow_udf")
+    function.__annotations__ = hints  # PySpark reads them as types, not as text
+    return F.arrow_udf(function, "double")
+
+
+def summed(function: Any) -> Any:
+    return pandas_udf(function, "double", functionType=PandasUDFType.GROUPED_AGG)
+
+
+def in_table_function(orders: DataFrame) -> DataFrame:
+    orders.createOrReplaceTempView("guarded_orders")
+    orders.sparkSession.udtf.register("halves", udtf(Halves, returnType="half: double"))
+    return orders.sparkSession.sql("SELECT id, half FROM guarded_orders, LATERAL halves(amount)")
+
+
+def pair(orders: DataFrame) -> Any:
+    """Shops of even and of odd orders."""
+    return orders.where("id % 2 = 0").groupBy("shop").cogroup(orders.where("id % 2 = 1").groupBy("shop"))
+
+
+SHOPS = "shop long, total double"
+FRAMES: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "pandas_udf": lambda o: o.select("id", pandas_udf(parse_all, "double")("amount").alias("value")),
+    "mapInPandas": lambda o: o.mapInPandas(parse_frames, "id long, amount double, shop long"),
+    "mapInArrow": lambda o: o.mapInArrow(parse_batches, "id long, amount double"),
+    "applyInPandas": lambda o: o.groupBy("shop").applyInPandas(parse_group, SHOPS),
+    "applyInPandas with key": lambda o: o.groupBy("shop").applyInPandas(parse_keyed, SHOPS),
+    "applyInArrow with key": lambda o: o.groupBy("shop").applyInArrow(parse_table, SHOPS),
+    "cogroup, applyInPandas": lambda o: pair(o).applyInPandas(match, SHOPS),
+    "cogroup, applyInArrow": lambda o: pair(o).applyInArrow(match_tables, SHOPS),
+    "aggregate": lambda o: o.groupBy("shop").agg(summed(total)("amount").alias("total")),
+    "aggregate in Arrow": lambda o: o.groupBy("shop").agg(
+        arrow_function(total_array, {"amounts": pa.Array, "return": float})("amount").alias("total")
+    ),
+    "window": lambda o: o.select(
+        "id", summed(total)("amount").over(Window.partitionBy("shop").orderBy("id").rowsBetween(-1, 0)).alias("total")
+    ),
+    "arrow_udf": lambda o: o.select("id", arrow_function(array, {"amounts": pa.Array, "return": pa.Array})("amount")),
+    "arrow_udf, iterator": lambda o: o.select(
+        "id", arrow_function(arrays, {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]})("amount")
+    ),
+    "table function": in_table_function,
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_functions_of_batches_and_groups(w: whence.Session, few: DataFrame, kind: str) -> None:
+    culprit = guarded(w, FRAMES[kind](few).collect)
+    record = culprit.record
+    if kind.startswith("cogroup"):
+        assert [len(side) for side in record] == [0, 1]  # order 613 stands on the right
+        record = record[1]
+    if kind == "table function":
+        assert record == "six"
+    else:
+        assert len(record) == 1  # the smallest failing batch
+        row = record.iloc[0].tolist() if isinstance(record, pd.DataFrame) else [c[0].as_py() for c in record.columns]
+        assert "six" in row
+    (source,) = culprit.sources
+    assert [row.id for row in source.rows] == [613]
+    assert ".parquet#" in source.records[0]
+    fails_alone(culprit, "six")
 
 
 def test_records_that_fail_only_together(w: whence.Session, spark: SparkSession) -> None:
@@ -201,22 +320,30 @@ def test_quarantine_of_a_udf(w: whence.Session, orders: DataFrame) -> None:
         report.collect()  # outside the block the function is as it was
 
 
-@pytest.mark.parametrize("kind", ["pandas_udf", "mapInPandas", "applyInPandas"])
-def test_quarantine_of_batches(w: whence.Session, orders: DataFrame, kind: str) -> None:
-    frames = {
-        "pandas_udf": lambda: orders.select("id", pandas_udf(parse_all, "double")("amount").alias("value")),
-        "mapInPandas": lambda: orders.mapInPandas(parse_frames, "id long, amount double, shop long"),
-        "applyInPandas": lambda: orders.groupBy("shop").applyInPandas(parse_group, "shop long, total double"),
-    }
+# The other kinds go on in test_guard_batches.py, without Spark.
+@pytest.mark.parametrize("kind", sorted({*FRAMES} - {"applyInPandas with key", "arrow_udf", "cogroup, applyInArrow"}))
+def test_quarantine_of_batches_and_groups(w: whence.Session, few: DataFrame, kind: str) -> None:
+    frame = FRAMES[kind](few)
     with w.guard(on_error="quarantine") as guard:
-        rows = frames[kind]().collect()
-    assert len(rows) == {"pandas_udf": 1000, "mapInPandas": 999, "applyInPandas": 5}[kind]
+        rows = frame.collect()
+    left_out = kind in ("mapInPandas", "mapInArrow", "table function")
+    of_shops = "total" in frame.columns and kind != "window"
+    assert len(rows) == (199 if left_out else 5 if of_shops else 200)
     (aside,) = guard.records
     assert "six" in aside.record
-    assert len(aside.sources) == 1
-    if kind == "applyInPandas":
-        totals = {row.shop: row.total for row in rows}
-        assert totals[3] == sum(n + 0.5 for n in range(1000) if n % 5 == 3 and n != 613)
+    (place,) = aside.sources
+    assert ".parquet#" in place
+    streams = left_out or "iterator" in kind
+    mended = Mended if kind == "table function" else lambda *given: [*map(len, given[0])] if streams else len(given[-1])
+    (again,) = guard.replay(mended)  # is given that record alone, in the form its function takes
+    assert again.error is None
+    assert again.result == ([(3.0,)] if kind == "table function" else [1] if streams else 1)
+    if of_shops and "cogroup" not in kind:
+        wanted = sum(n + 0.5 for n in range(500, 700) if n % 5 == 3 and n != 613)
+        assert wanted in [row.total for row in rows]
+    if kind == "window":
+        totals = {row.id: row.total for row in rows}
+        assert (totals[608], totals[613], totals[618]) == (603.5 + 608.5, 608.5, 618.5)  # frames without the row
 
 
 def test_quarantine_of_rdd_functions(w: whence.Session, spark: SparkSession) -> None:

@@ -38,7 +38,7 @@ def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSessio
     def negative(result: list[Row]) -> bool:
         return any(row.total is not None and row.total < 0 for row in result)
 
-    least = w.minimize(report, fails=negative)
+    least = w.minimize(report, fails=negative, rows=report.collect())
     assert [row.id for row in least.sources["sales_min"]] == [611]
     assert [row.shop for row in least.sources["shops_min"]] == [3]
     assert least.size == 2

@@ -133,6 +133,82 @@ def test_a_query_whose_join_fans_out(w: whence.Session, spark: SparkSession, tmp
     assert ".parquet#" in str(mined.suspects[0].inputs[0][0])
 
 
+def test_the_join_where_a_query_fans_out(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    """Two joins and an aggregate: what stands out at the first join is not the fault of what comes after it."""
+    sold = [(n, n % 60) for n in range(240)]
+    shops = [(n, n % 6) for n in range(60)] + [(7, 1)] * 80  # shop 7 stands 81 times
+    spark.createDataFrame(sold, "id long, shop long").coalesce(1).write.parquet(str(tmp_path / "sold"))
+    sold_frame = spark.read.parquet(str(tmp_path / "sold"))
+    directory = spark.createDataFrame(shops, "shop long, region long").alias("directory")
+    regions = spark.createDataFrame([(n, f"region {n}") for n in range(6)], "region long, name string")
+    report = sold_frame.join(directory, "shop").join(regions, "region").groupBy("shop").count()
+    mined = w.mine(report)
+    first, second = dict.fromkeys(i.operator for i in mined.instances if i.operator.startswith("sold at Join"))
+    naive = [sum(shop == other for other, _ in shops) for _, shop in sold]
+    for operator in (first, second):
+        (instance,) = (i for i in mined.instances if i.operator == operator)
+        assert (instance.inputs, instance.most) == (len(naive), max(naive))
+        assert instance.mean == pytest.approx(sum(naive) / len(naive))
+    suspects, consequences = ([s.operator for s in found] for found in (mined.suspects, mined.consequences))
+    assert first in suspects
+    assert [count for _, count in next(s for s in mined.suspects if s.operator == first).inputs] == [81] * 4
+    assert second not in suspects
+    assert second in consequences
+    assert "sold" not in suspects  # each of its rows led to one row of the result
+
+
+# -- RDDs --------------------------------------------------------------------------------------------------------------
+
+
+def lines(n: int = 240) -> list[str]:
+    found = [" ".join(f"w{(line * 7 + k) % 40}" for k in range(3 + line % 3)) for line in range(n)]
+    found[127] += " spurious" * 300  # in the third of four partitions
+    return found
+
+
+def test_an_rdd_whose_flat_map_goes_wrong(w: whence.Session) -> None:
+    words = w.context.parallelize(lines(), 4).flatMap(str.split).map(lambda word: (word, 1))
+    entries = [f"w{n}" for n in range(40)] + ["spurious"]
+    explained = words.join(w.context.parallelize(entries, 2).map(lambda word: (word, len(word))), 2)
+    result = explained.map(lambda kv: (kv[1][1], 1)).reduceByKey(lambda a, b: a + b)
+    assert len(result.collect()) == 3
+    found = result.multiplicities()
+    split = [m for m in found if m.operator.startswith("flatMap > map")]
+    assert [m.counts.tolist() for m in split] == [
+        [len(line.split()) for line in lines()[start : start + 60]] for start in range(0, 240, 60)
+    ]
+    every = [word for line in lines() for word in line.split()]
+    naive = sorted([1] * len(every) + [every.count(word) for word in entries])
+    (joined,) = {m.operator for m in found if "join" in m.operator}
+    assert sorted(n for m in found if m.operator == joined for n in m.counts.tolist()) == naive
+    mined = w.mine(result)
+    assert [(s.operator, s.instance) for s in mined.suspects] == [(split[0].operator, "partition 2")]
+    assert mined.suspects[0].inputs[0] == (lines()[127], len(lines()[127].split()))
+    assert [s.operator for s in mined.consequences] == [joined]
+    assert mined.consequences[0].inputs[0][1] == 300
+
+
+def test_an_rdd_mined_with_bad_and_good_records(w: whence.Session) -> None:
+    counts = w.context.parallelize(lines(), 4).flatMap(str.split).map(lambda word: (word, 1)).reduceByKey(
+        lambda a, b: a + b, 2
+    )  # fmt: skip
+    counts.collect()
+    for bad in (("spurious", 300), counts.filter(lambda kv: kv[0] == "spurious")):
+        mined = w.mine(counts, bad=bad)
+        considered = [i.instance for i in mined.instances if i.considered and i.operator.startswith("flatMap")]
+        assert considered == ["partition 2"]
+        assert [s.instance for s in mined.suspects] == ["partition 2"]
+    several = lines()
+    good = [(word, sum(line.split().count(word) for line in several)) for word in ("w1", "w2")]
+    winnowed = [m for m in counts.multiplicities(("spurious", 300), good) if m.operator.startswith("flatMap")]
+    for m in winnowed:
+        part = several[60 * m.partition : 60 * m.partition + 60]
+        naive = [len(line.split()) for line in part if {"spurious", "w1", "w2"} & set(line.split())]
+        assert m.counts.tolist() == naive  # only lines in the lineage of these, with all their words
+    with pytest.raises(whence.WhenceError, match="no such records"):
+        w.mine(counts, bad=("never", 0))
+
+
 def test_a_task_that_loses_its_inputs_stands_out() -> None:
     samples = [Sample("parse", str(n), np.full(200, 5) if n != 4 else np.r_[np.full(190, 5), np.zeros(10, int)])
                for n in range(6)]  # fmt: skip

@@ -1,40 +1,50 @@
 """Guarding actions: when user code fails, find the record (Newt's crash culprits, section 4).
 
 Nothing is added to a job that goes well. When one fails, the failing function's input is computed again, on the failing
-partition if Spark tells which, and the function is called until it fails. Processes that die are run again with every
-record written down before it is touched.
+partition if Spark tells which, and the function is called until it fails; a query with functions of batches and groups
+runs again with functions that tell what they fail on. Processes that die are run again with every record written down
+before it is touched.
 """
 
 from __future__ import annotations
 
-import inspect
+import builtins
 import re
 import shutil
 import sys
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any
 
 from pyspark.core.rdd import RDD
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2
 
-from whence.debug import guard_worker
+from whence.debug import guard_worker, telling_worker
 from whence.debug.attached import Attached
+from whence.debug.batch_worker import Given, call_batch, records
 from whence.debug.culprit import SHOWN_ROWS, Culprit, SourceRows, write_script
+from whence.debug.guard_kinds import Kind
 from whence.debug.guard_spark import (
+    Placed,
     PythonNode,
+    command_of,
     failed_partition,
     input_split,
-    plan_nodes,
+    put_back,
+    python_functions,
+    raw_command,
     rdd_nodes,
     rdd_over,
+    row_nodes,
+    set_command,
 )
 from whence.model import WhenceError
 from whence.sql import Catalyst
 
+TRACED_ROWS = 200  # of a smallest failing part: more say nothing more
 _DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemoryError", "exited with code")
 
 
@@ -96,6 +106,25 @@ def actions_in(trace: TracebackType | None) -> list[Any]:
     return found
 
 
+class NothingToSearch(WhenceError):
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A function that may have failed: of an RDD (only `node`), or of a DataFrame (`placed`), of whose functions of
+    single rows the input can be had apart (`node` too)."""
+
+    frame: Any
+    function: Any
+    node: PythonNode | None = None
+    placed: Placed | None = None
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__qualname__", type(self.function).__name__))
+
+
 class Search:
     def __init__(self, session: Attached, home: Path) -> None:
         self._session = session
@@ -107,118 +136,117 @@ class Search:
         text = str(error)
         died = "Traceback (most recent call last)" not in text and any(sign in text for sign in _DIED)
         partition = failed_partition(self._context)
-        candidates = [
-            (frame, node) for frame in actions_in(error.__traceback__) for node in self._nodes(frame)
-        ]  # fmt: skip
-        matching = [(f, n) for f, n in candidates if _in_traceback(n.function, text)]
-        for frame, node in matching or candidates:
+        candidates = [c for frame in actions_in(error.__traceback__) for c in self._candidates(frame)]
+        if not candidates:
+            raise NothingToSearch(
+                "no DataFrame or RDD with Python functions stands in the traceback of the error. Statements that "
+                "spark.sql() runs at once are not seen; write the result of a DataFrame instead."
+            )
+        for candidate in [c for c in candidates if _in_traceback(c.function, text)] or candidates:
             for wanted in (partition, None) if partition is not None else (None,):
-                found = self._locate(node, wanted, died)
+                found = self._locate(candidate, wanted, died)
                 if found is not None:
-                    return self._culprit(frame, node, found)
+                    return self._culprit(candidate, found)
+                if candidate.node is None:
+                    break  # such a search runs all partitions
         return None
 
-    def _nodes(self, frame: Any) -> Iterator[PythonNode]:
-        if isinstance(frame, DataFrame):
-            yield from plan_nodes(self._c, frame._jdf.queryExecution().optimizedPlan())
-        else:
+    def _candidates(self, frame: Any) -> Iterator[Candidate]:
+        if not isinstance(frame, DataFrame):
             twin = getattr(frame, "_plain", None)  # an RDD with lineage has a plain twin with the user functions
-            yield from rdd_nodes(self._context, (twin() if callable(twin) else frame)._jrdd.rdd())
+            for node in rdd_nodes(self._context, (twin() if callable(twin) else frame)._jrdd.rdd()):
+                yield Candidate(frame, node.function, node)
+            return
+        rows = {self._c.identity(n.handle): n
+                for n in row_nodes(self._c, frame._jdf.queryExecution().optimizedPlan())}  # fmt: skip
+        for placed in python_functions(self._c, self._c.plan_of(frame)):
+            command = command_of(self._context, placed.handle)
+            function = command[0] if isinstance(command, tuple) else command
+            yield Candidate(frame, function, rows.get(self._c.identity(placed.handle)), placed)
 
-    def _locate(self, node: PythonNode, wanted: int | None, died: bool) -> guard_worker.Found | None:
-        crashes = self._home / "last-started" if died else None
-        if crashes is not None:
-            shutil.rmtree(crashes, ignore_errors=True)
-            crashes.mkdir(parents=True)
+    # -- running it again --------------------------------------------------------------------------------------------
+
+    def _locate(self, candidate: Candidate, wanted: int | None, died: bool) -> guard_worker.Found | None:
+        directory = self._home / "found"
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
         try:
-            found = self._run(node, wanted, str(crashes) if crashes else None)
+            if candidate.node is None:
+                found = self._told(candidate, directory, died)
+            else:
+                found = self._run(candidate, candidate.node, wanted, str(directory) if died else None)
         except Exception as error:
-            if crashes is None or not failed_in_python(error):
+            if not died or not failed_in_python(error):
                 raise
-            found = self._last_started(crashes, wanted)
+            found = self._last_started(directory, wanted)
             for one in found:
                 one |= {"error": "the process died on this record", "traceback": str(error).split("\n", 1)[0]}
         finally:
-            if crashes is not None:
-                shutil.rmtree(crashes, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
         return min(found, key=lambda f: (f["split"], f["index"])) if found else None
+
+    def _told(self, candidate: Candidate, directory: Path, died: bool) -> list[guard_worker.Found]:
+        """The query runs again as it is, with a function that tells in the place of the user's."""
+        assert candidate.placed is not None
+        kind, handle = candidate.placed.kind, candidate.placed.handle
+        if kind is None:
+            raise NothingToSearch(
+                f"{candidate.name} is a function of {candidate.placed.plan.nodeName()}, which keeps state between "
+                "batches: what it fails on depends on what came before, so there is no record to find."
+            )
+        before = raw_command(handle)
+        told = telling_worker.telling(candidate.function, kind, str(directory), died)
+        command = command_of(self._context, handle)
+        set_command(self._context, handle, (told, *command[1:]) if isinstance(command, tuple) else told)
+        try:
+            # Planned anew: a plan that failed keeps the failure.
+            self._c.frame(self._c.plan_of(candidate.frame))._jdf.queryExecution().toRdd().count()
+        except Exception as error:
+            if died or not failed_in_python(error):
+                raise
+        finally:
+            put_back(handle, before)
+        return [guard_worker.loads(f.read_bytes()) for f in directory.glob(f"*{telling_worker.FOUND}")]
 
     def _last_started(self, crashes: Path, wanted: int | None) -> list[guard_worker.Found]:
         partition = wanted if wanted is not None else failed_partition(self._context)
-        files = [f for f in crashes.iterdir() if partition is None or f.stem == str(partition)] or list(
-            crashes.iterdir()
-        )
+        files = [f for f in crashes.iterdir() if f.stat().st_size]
+        files = [f for f in files if partition is None or f.stem == str(partition)] or files
         return [guard_worker.read_last(f.read_bytes()) for f in files]
 
-    def _run(self, node: PythonNode, wanted: int | None, crashes: str | None) -> list[guard_worker.Found]:
-        if node.kind in ("row", "pipeline"):
-            if node.kind == "row":
-                rows: RDD[Any] = self._args_frame(node).rdd
-                locate: Any = guard_worker.row_locator(node.function, node.arg_names, wanted, crashes)
-            else:
-                rows = rdd_over(self._context, node)
-                locate = guard_worker.pipeline_locator(node.function, wanted, crashes)
-            located = rows.mapPartitionsWithIndex(locate)
-            if wanted is not None and wanted < located.getNumPartitions():
-                return [guard_worker.loads(d) for d in self._context.runJob(located, list, [wanted])]
-            return [guard_worker.loads(d) for d in located.collect()]
-        if node.kind == "group":
-            c = self._c
-            columns = [a.name() for a in node.args]
-            given = [c.alias(a, f"_{n}") for n, a in enumerate(node.args)]
-            keys = [c.alias(a, f"key_{n}") for n, a in enumerate(node.keys)]
-            frame = c.frame(c.project([*given, *keys], node.input))
-            takes_key = len(inspect.signature(node.function).parameters) == 2
-            how = guard_worker.KEYED_GROUP if takes_key else guard_worker.GROUP
-            locate = guard_worker.group_locator(node.function, how, columns, crashes)
-            result = frame.groupBy(*frame.columns[len(given) :]).applyInPandas(locate, "found binary")
+    def _run(
+        self, candidate: Candidate, node: PythonNode, wanted: int | None, crashes: str | None
+    ) -> list[guard_worker.Found]:
+        if candidate.placed is not None:
+            args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
+            rows: RDD[Any] = self._c.frame(self._c.project(args, node.input)).rdd
+            locate: Any = guard_worker.row_locator(node.function, node.arg_names, wanted, crashes)
         else:
-            frame = self._c.frame(node.input) if node.kind == "frames" else self._args_frame(node)
-            locate = guard_worker.batch_locator(node.function, node.kind, wanted, crashes)
-            result = frame.mapInPandas(locate, "found binary")
-        return [guard_worker.loads(bytes(row.found)) for row in result.collect()]
-
-    def _args_frame(self, node: PythonNode) -> DataFrame:
-        c = self._c
-        args = [c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
-        return c.frame(c.project(args, node.input))
+            rows = rdd_over(self._context, node)
+            locate = guard_worker.pipeline_locator(node.function, wanted, crashes)
+        located = rows.mapPartitionsWithIndex(locate)
+        if wanted is not None and wanted < located.getNumPartitions():
+            return [guard_worker.loads(d) for d in self._context.runJob(located, list, [wanted])]
+        return [guard_worker.loads(d) for d in located.collect()]
 
     # -- what is told about it -------------------------------------------------------------------------------------
 
-    def _culprit(self, frame: Any, node: PythonNode, found: guard_worker.Found) -> Culprit:
-        function, run = node.function, _run_row
-        if node.kind == "pipeline":
-            if "function" in found:
-                function, record = found["function"], tuple(found["args"])
-                shown = record[0] if len(record) == 1 else record
-            else:
-                record = shown = found.get("record", found.get("args", [None])[0])
-                run = _run_pipeline
-        elif node.kind == "row":
-            record = (*found["args"], *found["kwargs"].values())
-            shown = record[0] if len(record) == 1 else record
-            if found["kwargs"]:
-                record, run = (found["args"], found["kwargs"]), _run_keywords
-        else:
-            shown = found["batch"]
-            record = (node.kind, shown, found.get("key"))
-            run = _run_batch
-            if node.kind == "group":
-                takes_key = len(inspect.signature(function).parameters) == 2
-                record = (guard_worker.KEYED_GROUP if takes_key else guard_worker.GROUP, shown, found.get("key"))
+    def _culprit(self, candidate: Candidate, found: guard_worker.Found) -> Culprit:
+        function, record, shown, run, notes = _how_it_failed(candidate, found)
         name = str(getattr(function, "__qualname__", getattr(function, "__name__", function)))
         culprit = Culprit(name, shown, found["error"], found["traceback"], found["split"], found["index"])
-        sources, notes = self._sources(frame, node, found)
+        sources, unknown = self._sources(candidate, found)
         script = write_script(self._home, culprit, function, record, run)
-        return replace(culprit, sources=sources, notes=notes, script=script)
+        return replace(culprit, sources=sources, notes=(*notes, *unknown), script=script)
 
     def _sources(
-        self, frame: Any, node: PythonNode, found: guard_worker.Found
+        self, candidate: Candidate, found: guard_worker.Found
     ) -> tuple[tuple[SourceRows, ...], tuple[str, ...]]:
         try:
-            if node.kind == "pipeline":
-                return self._file_of(node, found), ()
-            return self._traced(frame, node, found), ()
+            if candidate.placed is None:
+                assert candidate.node is not None
+                return self._file_of(candidate.node, found), ()
+            return self._traced(candidate.frame, candidate.placed, found)
         except WhenceError as error:
             return (), (f"its source rows are not known: {error}".split("\n", 1)[0],)
 
@@ -230,21 +258,68 @@ class Search:
         where = f"{file}#record {found['index']} of bytes {start} to {start + length}"
         return (SourceRows(file.rsplit("/", 1)[-1], (found.get("record", found.get("args")),), (where,)),)
 
-    def _traced(self, frame: DataFrame, node: PythonNode, found: guard_worker.Found) -> tuple[SourceRows, ...]:
+    def _traced(
+        self, frame: DataFrame, placed: Placed, found: guard_worker.Found
+    ) -> tuple[tuple[SourceRows, ...], tuple[str, ...]]:
         """The analysed plan has the function where the user put it; rows with equal arguments fail alike."""
         from whence.debug.guard_sources import culprit_rows
 
-        rows = culprit_rows(self._c, frame, node, found)
-        if rows is None:
-            return ()
+        if "args" in found:
+            given = [(0, (*found["args"], *found["kwargs"].values()))]
+        else:
+            given = records(found["given"]) if found["given"] else []
+        sources: list[SourceRows] = []
+        for side in sorted({side for side, _ in given}):
+            mine = [row for s, row in given if s == side][:TRACED_ROWS]
+            rows = culprit_rows(self._c, frame, placed, mine, side)
+            if rows is None:
+                return (), ("its source rows are not known: its values cannot be compared in SQL",)
+            sources += self._witnesses(rows)
+        if len(given) > 1 and placed.kind is not None and placed.kind.form in ("aggregate", "window"):
+            return tuple(sources), ("its source rows are those with these values, in whichever group they stand",)
+        return tuple(sources), ()
+
+    def _witnesses(self, rows: DataFrame) -> Iterator[SourceRows]:
         trace = self._session.backward(rows)
         places: dict[str, list[str]] = {}
         for row in trace.associations().limit(10 * SHOWN_ROWS).collect():
             places.setdefault(row.source, []).append(row.record)
-        return tuple(
-            SourceRows(name, tuple(source.limit(SHOWN_ROWS).collect()), tuple(sorted(set(places.get(name, ())))))
-            for name, source in trace.sources.items()
-        )
+        for name, source in trace.sources.items():
+            yield SourceRows(name, tuple(source.limit(SHOWN_ROWS).collect()), tuple(sorted(set(places.get(name, ())))))
+
+
+def _how_it_failed(candidate: Candidate, found: guard_worker.Found) -> tuple[Any, Any, Any, Any, tuple[str, ...]]:
+    """The function, what to pickle for it, what to show of that, how culprit.py calls it, and notes."""
+    function = candidate.function
+    if candidate.placed is None:
+        if "function" in found:
+            record = tuple(found["args"])
+            return found["function"], record, record[0] if len(record) == 1 else record, _run_row, ()
+        record = found.get("record", found.get("args", [None])[0])
+        return function, record, record, _run_pipeline, ()
+    if "args" in found:
+        record = (*found["args"], *found["kwargs"].values())
+        run = _run_keywords if candidate.placed.kind == Kind("row") else _run_class
+        return function, (found["args"], found["kwargs"]), record[0] if len(record) == 1 else record, run, ()
+    notes = () if found.get("alone", True) else ("it failed here only after the batches before this one",)
+    return function, found["given"], _shown(found["given"]), _run_batch, notes
+
+
+def _shown(given: Given | None) -> Any:
+    """What the function was given, as one table a side."""
+    if given is None:
+        return None
+    if not given["columns"]:
+        tables = tuple(side[0] for side in given["sides"])
+        return tables[0] if len(tables) == 1 else tables
+    columns = {f"_{n}": column for n, column in enumerate(given["sides"][0])}
+    if all(hasattr(column, "iloc") for column in columns.values()):
+        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+        return pd.DataFrame({n: c if not hasattr(c, "columns") else c.to_dict("records") for n, c in columns.items()})
+    import pyarrow as pa
+
+    return pa.table(columns)
 
 
 def _codes(function: Any, seen: set[int] | None = None) -> Iterator[tuple[str, str]]:
@@ -253,6 +328,11 @@ def _codes(function: Any, seen: set[int] | None = None) -> Iterator[tuple[str, s
     if id(function) in seen:
         return
     seen.add(id(function))
+    if isinstance(function, type):  # a table function
+        for method in vars(function).values():
+            if callable(method) and not isinstance(method, type):
+                yield from _codes(method, seen)
+        return
     code = getattr(function, "__code__", None)
     if code is not None:
         yield code.co_filename, code.co_name
@@ -292,20 +372,13 @@ def _run_pipeline(function: Any, record: Any) -> None:
         pass
 
 
-def _run_batch(function: Any, record: Any) -> None:
-    how, part, key = record
-    series = [part[c] for c in part.columns]
-    if how == "series":
-        function(*series)
-    elif how == "series iterator":
-        list(function(iter([series[0] if len(series) == 1 else tuple(series)])))
-    elif how == "frames":
-        list(function(iter([part])))
-    elif how == "keyed group":
-        function(key, part)
-    else:
-        function(part)
+def _run_class(handler: Any, record: Any) -> None:
+    for _ in handler().eval(*record[0], **record[1]) or ():
+        pass
 
 
-for _function in (_run_row, _run_keywords, _run_pipeline, _run_batch):
+# A copy that knows nothing of the module it comes from.
+_run_batch = FunctionType(call_batch.__code__, {"__builtins__": builtins}, "run_batch")
+
+for _function in (_run_row, _run_keywords, _run_pipeline, _run_class, _run_batch):
     _function.__module__ = "__main__"  # what belongs to __main__ is pickled by value

@@ -2,71 +2,74 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from whence.debug.guard_spark import PythonNode
+from whence.debug.guard_spark import Placed, python_functions
 from whence.sql import Catalyst
 
-_ATOMIC = (bool, int, float, str, bytes, bytearray, type(None))
+_ATOMIC = (bool, int, float, str, bytes, bytearray, decimal.Decimal, dt.date, dt.timedelta, type(None))
 
 
-def culprit_rows(c: Catalyst, frame: DataFrame, node: PythonNode, found: dict[str, Any]) -> DataFrame | None:
-    wanted = c.identity(node.handle)
-    for plan in _walk(c.plan_of(frame)):
-        if node.kind in ("frames", "group"):
-            if plan.getClass().getSimpleName() not in ("MapInPandas", "FlatMapGroupsInPandas"):
-                continue
-            if c.identity(plan.functionExpr().func()) == wanted:
-                rows = [list(row) for row in found["batch"].itertuples(index=False, name=None)]
-                return _matching(c, plan, c.items(plan.functionExpr().children()), rows)
-            continue
-        for expression in c.items(plan.expressions().toSeq()):
-            udf = _find(c, expression, wanted)
-            if udf is not None and plan.children().size() == 1:
-                args = [a.value() if a.getClass().getSimpleName() == "NamedArgumentExpression" else a
-                        for a in c.items(udf.children())]  # fmt: skip
-                if "batch" in found:
-                    rows = [list(row) for row in found["batch"].itertuples(index=False, name=None)]
-                else:
-                    rows = [[*found["args"], *found["kwargs"].values()]]
-                return _matching(c, plan, args, rows)
-    return None
+def culprit_rows(
+    c: Catalyst, frame: DataFrame, placed: Placed, rows: Sequence[Sequence[Any]], side: int = 0
+) -> DataFrame | None:
+    """Rows of the function's input whose arguments are one of these `rows`; None where that cannot be asked.
 
-
-def _matching(c: Catalyst, plan: Any, args: list[Any], rows: list[list[Any]]) -> DataFrame:
+    They have the arguments as further columns, whence_arg_0 and so on."""
+    args = placed.args(c)
+    if any("outer(" in str(a.toString()) for a in args):  # LATERAL f(t.x): the row stands beside the call, not below
+        placed = _in_the_row(c, frame, placed)
+        args = placed.args(c)
+    children = c.children(placed.plan)
+    if not rows or not children:
+        return None
+    if len(children) > 1:  # a cogroup is given the last columns of each side, whatever its expression calls them
+        args = c.output(children[side])[-len(rows[0]) :]
     names = [f"whence_arg_{n}" for n in range(len(args))]
-    child = c.frame(c.extend(plan.child(), [c.alias(a, n) for a, n in zip(args, names, strict=True)]))
-    return _where(child, [F.col(n) for n in names], rows)
-
-
-def _where(frame: DataFrame, columns: list[Any], rows: list[list[Any]]) -> DataFrame:
-    """Rows equal to one of these, in the columns that can be compared with a literal."""
-    chosen = F.lit(False)
+    child = c.frame(c.extend(children[side], [c.alias(a, n) for a, n in zip(args, names, strict=True)]))
+    condition = F.lit(False)
     for row in rows:
-        same = F.lit(True)
-        for column, value in zip(columns, row, strict=True):
-            plain = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
-            if isinstance(plain, _ATOMIC) or type(plain).__module__ in ("datetime", "decimal"):
-                same = same & column.eqNullSafe(F.lit(None if plain != plain else plain))
-        chosen = chosen | same
-    return frame.where(chosen)
+        same = _same([F.col(n) for n in names], row)
+        if same is None:
+            return None
+        condition = condition | same
+    return child.where(condition)
 
 
-def _walk(plan: Any) -> Any:
-    yield plan
-    children = plan.children()
-    for n in range(children.size()):
-        yield from _walk(children.apply(n))
+def _in_the_row(c: Catalyst, frame: DataFrame, placed: Placed) -> Placed:
+    wanted = c.identity(placed.handle)
+    found = python_functions(c, c.normalise(c.plan_of(frame)))
+    return next((p for p in found if c.identity(p.handle) == wanted), placed)
 
 
-def _find(c: Catalyst, expression: Any, wanted: str) -> Any:
-    if expression.getClass().getSimpleName() == "PythonUDF" and c.identity(expression.func()) == wanted:
-        return expression
-    for child in c.children(expression):
-        found = _find(c, child, wanted)
-        if found is not None:
-            return found
+def _same(columns: Sequence[Column], row: Sequence[Any]) -> Column | None:
+    """Equal in all that can be compared with a literal; None where nothing can."""
+    compared = [_equal(column, value) for column, value in zip(columns, row, strict=True)]
+    known = [one for one in compared if one is not None]
+    if row and not known:
+        return None
+    same = F.lit(True)
+    for one in known:
+        same = same & one
+    return same
+
+
+def _equal(column: Column, value: Any) -> Column | None:
+    plain = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+    if hasattr(plain, "to_pydatetime"):  # pandas' own
+        plain = plain.to_pydatetime()
+    if isinstance(plain, float) and plain != plain:  # pandas says NaN for null too
+        return column.isNull() | (column.cast("string") == "NaN")
+    if isinstance(plain, _ATOMIC):
+        return column.eqNullSafe(F.lit(None if plain != plain else plain))
+    if hasattr(plain, "asDict"):
+        plain = plain.asDict()
+    if isinstance(plain, dict):
+        return _same([column.getField(name) for name in plain], list(plain.values())) if plain else None
     return None

@@ -9,34 +9,43 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark import cloudpickle as _cloudpickle
+from pyspark.core.broadcast import Broadcast
 from pyspark.core.rdd import RDD
 from pyspark.serializers import CPickleSerializer
 
+from whence.debug.guard_kinds import KINDS, Kind
 from whence.sql import Catalyst
 
 cloudpickle: Any = _cloudpickle  # untyped
 _pickle: Any = CPickleSerializer()
 
-ROW_UDFS = {100, 101}  # pickled and Arrow-optimised plain UDFs
-SERIES_UDFS = {200}
-SERIES_ITERATOR_UDFS = {204}
 _EVALUATING = ("BatchEvalPython", "ArrowEvalPython")
-_FRAMES = ("MapInPandas",)
-_GROUPS = ("FlatMapGroupsInPandas",)
+_FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A Python function where the user put it: in a node of the analysed plan."""
+
+    kind: Kind | None  # None: of a kind that is not understood
+    handle: JavaObject  # the JVM's PythonFunction, by which it is recognised in other forms of the plan
+    plan: JavaObject
+    expression: JavaObject
+
+    def args(self, c: Catalyst) -> list[JavaObject]:
+        return [a.value() if _is_named(a) else a for a in c.items(self.expression.children())]
 
 
 @dataclass(frozen=True, eq=False)
 class PythonNode:
-    """A user's function, and the plan or RDD whose records it is given."""
+    """A user's function of single rows or of an RDD's records, and the plan or RDD that gives them."""
 
-    kind: str  # row, series, series iterator, frames, group, pipeline
     function: Any
     handle: JavaObject  # the JVM's PythonFunction, by which the node is recognised in other forms of the plan
     input: JavaObject
     args: tuple[JavaObject, ...] = ()
     arg_names: tuple[str | None, ...] = ()
-    deserializer: Any = None
-    keys: tuple[JavaObject, ...] = ()
+    deserializer: Any = None  # of an RDD's records
 
     @property
     def name(self) -> str:
@@ -44,7 +53,8 @@ class PythonNode:
 
 
 def command_of(context: Any, function: JavaObject) -> Any:
-    """What was pickled for the workers: (function, return type) of a UDF, (function, profiler, ...) of an RDD."""
+    """What was pickled for the workers: (function, return type) of a UDF, the class of a table function, (function,
+    profiler, ...) of an RDD."""
     numbers = function.command().mkString(",")
     data = bytes(int(n) & 255 for n in numbers.split(","))
     try:
@@ -52,8 +62,7 @@ def command_of(context: Any, function: JavaObject) -> Any:
     except Exception:
         _find_broadcasts()
         loaded = _pickle.loads(data)
-    value = getattr(loaded, "value", None)  # a large command travels as a broadcast
-    return loaded if value is None or isinstance(loaded, tuple) else _pickle.loads(value)
+    return _pickle.loads(loaded.value) if isinstance(loaded, Broadcast) else loaded  # a large one is a broadcast
 
 
 def _find_broadcasts() -> None:
@@ -105,61 +114,56 @@ def _items(seq: JavaObject) -> list[JavaObject]:
     return [seq.apply(n) for n in range(seq.size())]
 
 
-def plan_nodes(c: Catalyst, plan: JavaObject) -> Iterator[PythonNode]:
-    """The Python functions of an optimised plan, those nearest the sources first."""
-    context = c.spark.sparkContext
+def row_nodes(c: Catalyst, plan: JavaObject) -> Iterator[PythonNode]:
+    """The Python functions of single rows in an optimised plan, those nearest the sources first."""
     for node in _walk(plan):
-        name = node.getClass().getSimpleName()
-        if name in _EVALUATING:
+        if node.getClass().getSimpleName() in _EVALUATING:
             for udf in _items(node.udfs()):
-                yield from _udf_nodes(c, context, udf, node.child())
-        elif name in _FRAMES:
-            handle = node.functionExpr().func()
-            yield PythonNode("frames", command_of(context, handle)[0], handle, node.child())
-        elif name in _GROUPS:
-            handle = node.functionExpr().func()
-            groups, args = tuple(_items(node.groupingAttributes())), tuple(_items(node.functionExpr().children()))
-            yield PythonNode("group", command_of(context, handle)[0], handle, node.child(), args, keys=groups)
+                yield from _row_nodes(c.spark.sparkContext, udf, node.child())
 
 
-def _udf_nodes(c: Catalyst, context: Any, udf: JavaObject, child: JavaObject) -> Iterator[PythonNode]:
+def _row_nodes(context: Any, udf: JavaObject, child: JavaObject) -> Iterator[PythonNode]:
     args = _items(udf.children())
     for arg in args:
         if arg.getClass().getSimpleName() == "PythonUDF":  # f(g(x)): g is its own node, and comes first
-            yield from _udf_nodes(c, context, arg, child)
-    kind = _kind(int(udf.evalType()))
-    if kind is None:
+            yield from _row_nodes(context, arg, child)
+    kind = KINDS.get(int(udf.evalType()))
+    if kind is None or kind.form != "row":
         return
-    names = tuple(a.key() if a.getClass().getSimpleName() == "NamedArgumentExpression" else None for a in args)
+    names = tuple(a.key() if _is_named(a) else None for a in args)
     values = tuple(a.value() if n is not None else a for a, n in zip(args, names, strict=True))
     handle = udf.func()
-    yield PythonNode(kind, command_of(context, handle)[0], handle, child, values, names)
+    yield PythonNode(command_of(context, handle)[0], handle, child, values, names)
 
 
-def _kind(evaluation: int) -> str | None:
-    if evaluation in ROW_UDFS:
-        return "row"
-    return "series" if evaluation in SERIES_UDFS else "series iterator" if evaluation in SERIES_ITERATOR_UDFS else None
+def _is_named(arg: JavaObject) -> bool:
+    return bool(arg.getClass().getSimpleName() == "NamedArgumentExpression")
 
 
-def python_functions(c: Catalyst, plan: JavaObject) -> Iterator[tuple[str, JavaObject]]:
-    """(kind, function) of everything in an analysed plan that runs Python, of the kinds that are understood."""
+def python_functions(c: Catalyst, plan: JavaObject) -> list[Placed]:
+    """Everything in a plan that runs Python, each function once, those nearest the sources first."""
+    found: dict[str, Placed] = {}
+    for placed in _functions(c, plan):
+        found.setdefault(c.identity(placed.handle), placed)
+    return list(found.values())
+
+
+def _functions(c: Catalyst, plan: JavaObject) -> Iterator[Placed]:
     for node in _walk(plan):
-        name = node.getClass().getSimpleName()
-        if name in _FRAMES or name in _GROUPS:
-            yield "frames" if name in _FRAMES else "group", node.functionExpr().func()
-            continue
+        for subquery in c.subqueries(node):
+            yield from _functions(c, subquery.plan())
         for expression in c.items(node.expressions().toSeq()):
-            yield from _functions_in(c, expression)
+            yield from _functions_in(c, node, expression)
 
 
-def _functions_in(c: Catalyst, expression: JavaObject) -> Iterator[tuple[str, JavaObject]]:
-    if expression.getClass().getSimpleName() == "PythonUDF":
-        kind = _kind(int(expression.evalType()))
-        if kind is not None:
-            yield kind, expression.func()
+def _functions_in(c: Catalyst, node: JavaObject, expression: JavaObject) -> Iterator[Placed]:
     for child in c.children(expression):
-        yield from _functions_in(c, child)
+        yield from _functions_in(c, node, child)
+    if expression.getClass().getSimpleName() in _FUNCTIONS:
+        kind = KINDS.get(int(expression.evalType()))
+        if kind is not None and kind.form == "aggregate" and node.getClass().getSimpleName() == "Window":
+            kind = Kind("window", kind.iterator)
+        yield Placed(kind, expression.func(), node, expression)
 
 
 def rdd_nodes(context: Any, rdd: JavaObject) -> Iterator[PythonNode]:
@@ -178,7 +182,7 @@ def rdd_nodes(context: Any, rdd: JavaObject) -> Iterator[PythonNode]:
             field.setAccessible(True)
             handle = field.get(rdd)
             function, _, deserializer, _ = command_of(context, handle)
-            yield PythonNode("pipeline", function, handle, below[0], deserializer=deserializer)
+            yield PythonNode(function, handle, below[0], deserializer=deserializer)
 
     yield from visit(rdd)
 

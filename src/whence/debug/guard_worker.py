@@ -31,6 +31,11 @@ class LastStarted:
             # no fsync: what the kernel has outlives the process
             os.pwrite(self._file, len(data).to_bytes(8, "little") + data, 0)
 
+    def passed(self) -> None:
+        """The record was no trouble, and another may not follow."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+
     def survived(self) -> None:
         if self._file is not None:
             os.close(self._file)
@@ -172,136 +177,6 @@ def pipeline_locator(
         last.survived()
 
     return locate
-
-
-def smallest(fails: Callable[[Any], BaseException | None], batch: Any, cut: Callable[[Any, int, int], Any]) -> Any:
-    """A part of the batch that fails and none of whose halves does: one record, unless records fail only together."""
-    while len(batch) > 1:
-        middle = len(batch) // 2
-        for part in (cut(batch, 0, middle), cut(batch, middle, len(batch))):
-            if fails(part) is not None:
-                batch = part
-                break
-        else:
-            return _thinned(fails, batch, cut)
-    return batch
-
-
-def _thinned(fails: Callable[[Any], BaseException | None], batch: Any, cut: Callable[[Any, int, int], Any]) -> Any:
-    """Records that fail only together: leave out what can be left out, from the end."""
-    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-
-    position = len(batch)
-    while position > 0 and len(batch) > 1:
-        position -= 1
-        if position >= len(batch):
-            continue
-        rest = pd.concat([cut(batch, 0, position), cut(batch, position + 1, len(batch))])
-        if fails(rest) is not None:
-            batch = rest
-    return batch
-
-
-def _rows(batch: Any, start: int, stop: int) -> Any:
-    return batch.iloc[start:stop]
-
-
-SERIES, SERIES_ITERATOR, FRAMES, GROUP, KEYED_GROUP = "series", "series iterator", "frames", "group", "keyed group"
-
-
-def _attempt(function: Callable[..., Any], how: str, key: Any) -> Callable[[Any], BaseException | None]:
-    """Runs the user's function on a part of a batch as PySpark would; the error it raises, or None."""
-
-    def attempt(part: Any) -> BaseException | None:
-        part = part.reset_index(drop=True)
-        try:
-            call_batch(function, how, part, key)
-        except Exception as error:
-            return error
-        return None
-
-    return attempt
-
-
-def call_batch(function: Callable[..., Any], how: str, part: Any, key: Any = None) -> Any:
-    series = [part[c] for c in part.columns]
-    if how == SERIES:
-        return function(*series)
-    if how == SERIES_ITERATOR:
-        return list(function(iter([series[0] if len(series) == 1 else tuple(series)])))
-    if how == FRAMES:
-        return list(function(iter([part])))
-    return function(key, part) if how == KEYED_GROUP else function(part)
-
-
-def batch_locator(
-    function: Callable[..., Any], how: str, wanted: int | None, crashes: str | None
-) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """For functions of batches, as an argument of mapInPandas: gives rows (found binary)."""
-
-    def locate(batches: Iterable[Any]) -> Iterator[Any]:
-        context = TaskContext.get()
-        split = context.partitionId() if context else 0
-        if _skipped(split, wanted):
-            return
-        last = LastStarted(crashes)
-        attempt = _attempt(function, how, None)
-        start = 0
-        for batch in batches:
-            if crashes is not None:
-                for n in range(len(batch)):
-                    last.start(split=split, index=start + n, batch=_rows(batch, n, n + 1))
-                    attempt(_rows(batch, n, n + 1))
-            elif attempt(batch) is not None:
-                yield _finding(attempt, batch, split, start)
-                return
-            start += len(batch)
-        last.survived()
-
-    return locate
-
-
-def group_locator(
-    function: Callable[..., Any], how: str, columns: Sequence[str], crashes: str | None
-) -> Callable[[Any, Any], Any]:
-    """For functions of groups, as an argument of applyInPandas; `columns` are those that the function is given."""
-
-    def locate(key: Any, group: Any) -> Any:
-        import pandas as pd
-
-        context = TaskContext.get()
-        split = context.partitionId() if context else 0
-        last = LastStarted(crashes)
-        group = group.iloc[:, : len(columns)].set_axis(list(columns), axis=1)
-        last.start(split=split, index=0, batch=group, key=key)
-        attempt = _attempt(function, how, key)
-        if attempt(group) is not None:
-            return next(_found_frames(attempt, group, split, key))
-        last.survived()
-        return pd.DataFrame({"found": pd.Series([], dtype=object)})
-
-    return locate
-
-
-def _finding(
-    attempt: Callable[[Any], BaseException | None], batch: Any, split: int, start: int, key: Any = None
-) -> Any:
-    return next(_found_frames(attempt, batch, split, key, start))
-
-
-def _found_frames(
-    attempt: Callable[[Any], BaseException | None], batch: Any, split: int, key: Any, start: int = 0
-) -> Iterator[Any]:
-    import pandas as pd
-
-    batch = batch.reset_index(drop=True)
-    part = smallest(attempt, batch, _rows)
-    index = start + int(part.index[0])
-    part = part.reset_index(drop=True)
-    error = attempt(part)
-    assert error is not None
-    found = cloudpickle.dumps({"split": split, "index": index, "batch": part, "key": key, **told(error)})
-    yield pd.DataFrame({"found": [found]})
 
 
 def loads(data: bytes) -> Found:

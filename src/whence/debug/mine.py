@@ -10,11 +10,15 @@ from whence.debug.mining import Mined, Sample, mine_samples
 
 
 def mine(session: Attached, root: Any, bad: Any = None, good: Any = ()) -> Mined:
-    """root: a DataFrame, an actor (handle, path or name), or Samples of any other lineage."""
+    """root: a DataFrame, an RDD with lineage, an actor (handle, path or name), or Samples of any other lineage."""
     if hasattr(root, "_jdf"):
         from whence.debug.mining_frames import mine_frame
 
         return mine_frame(session, root, bad, good)
+    if hasattr(root, "multiplicities"):
+        from whence.debug.mining_rdd import mine_rdd
+
+        return mine_rdd(root, bad, good)
     if isinstance(root, Iterable) and not isinstance(root, str):
         samples = list(root)
         if samples and all(isinstance(s, Sample) for s in samples):

@@ -36,6 +36,7 @@ class Sample:
     considered: bool = True
     order: int = 0  # along the dataflow: causes have a lesser one than their consequences
     recount: Callable[[Sequence[Cause]], Any] | None = None  # counts, without outputs that inputs of causes led to
+    names: Callable[[Sequence[int]], Sequence[Any]] | None = None  # of several inputs at once, where that is cheaper
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,14 @@ class _Judged:
     outliers: Outliers = NONE_FOUND
     reasons: list[str] = field(default_factory=list)
     score: float = 0.0
-    shown: tuple[tuple[Any, int], ...] = ()
     odd: Any = None  # positions of the inputs that stand out
+    worst: Any = ()  # of those, the ones to show
 
     def suspect(self) -> Suspect:
-        return Suspect(self.sample.operator, self.sample.instance, self.score, tuple(self.reasons), self.shown)
+        positions = [int(n) for n in self.worst]
+        names = self.sample.names(positions) if self.sample.names else [self.sample.record(n) for n in positions]
+        shown = tuple((name, int(self.sample.counts[n])) for name, n in zip(names, positions, strict=True))
+        return Suspect(self.sample.operator, self.sample.instance, self.score, tuple(self.reasons), shown)
 
 
 def _summary(sample: Sample) -> InstanceSummary:
@@ -186,7 +190,7 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float) -> None:
     where = np.flatnonzero(mask)
     worst = where[np.argsort(-np.abs(counts[where] - summary.mean), kind="stable")][:SHOWN_INPUTS]
     judged.odd = where
-    judged.shown = tuple((judged.sample.record(int(n)), int(counts[n])) for n in worst)
+    judged.worst = worst
     what = f"up to {summary.most}" if high else f"down to {summary.least}"
     judged.reasons.append(
         f"{len(where)} of {summary.inputs} inputs have {what} outputs, the mean is {summary.mean:.3g}"

@@ -1,18 +1,18 @@
 """`w.guard(on_error="quarantine")`: the job ends, the failing records stand in a table with their sources and errors.
 
 Inside the block, the Python functions of every DataFrame and RDD that is touched are exchanged, in the JVM, for ones
-that go on after an error; at its end they are put back. A plain or pandas UDF gives null for a failing row; map,
-flatMap, filter, mapInPandas and applyInPandas leave the failing rows out. Functions of whole RDD partitions are left
-alone: nobody else knows how to go on inside them.
+that go on after an error; at its end they are put back. A scalar UDF gives null for a failing row; map, flatMap,
+filter, mapInPandas, mapInArrow and table functions leave it out; a group, a cogroup, an aggregate or a window's frame
+is computed without it. Functions of whole RDD partitions and of streams with state are left alone: nobody else knows
+how to go on inside them.
 """
 
 from __future__ import annotations
 
 import base64
-import inspect
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +25,11 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from whence.debug import quarantine_worker
 from whence.debug.attached import Attached
+from whence.debug.batch_worker import Given, call_batch
 from whence.debug.guard import Guard
 from whence.debug.guard_sources import culprit_rows
 from whence.debug.guard_spark import (
-    PythonNode,
+    Placed,
     command_of,
     put_back,
     python_functions,
@@ -36,7 +37,6 @@ from whence.debug.guard_spark import (
     rdd_nodes,
     set_command,
 )
-from whence.debug.guard_worker import GROUP, KEYED_GROUP
 from whence.model import WhenceError
 from whence.sql import Catalyst
 
@@ -55,6 +55,10 @@ class Quarantined:
     traceback: str
     partition: int
     sources: tuple[str, ...] = ()
+    part: str = ""  # the same for records that failed together
+    side: int = 0  # of a cogroup: 0 left, 1 right
+    place: str = field(default="", repr=False)
+    given: Given | None = field(default=None, repr=False, compare=False)  # the part as the function had it
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class QuarantineGuard(Guard):
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")
         self._armed: dict[str, tuple[Any, Any]] = {}  # function in the JVM -> itself, its command
-        self._nodes: dict[str, tuple[Any, PythonNode]] = {}  # name -> where it stands
+        self._places: dict[str, tuple[Any, Placed]] = {}  # where each function stands
         self._seen: set[int] = set()
         self._kept: list[Any] = []
         self.records: tuple[Quarantined, ...] = ()
@@ -128,27 +132,16 @@ class QuarantineGuard(Guard):
             return
         self._seen.add(id(frame))
         self._kept.append(frame)  # or its id might be given to another
-        for kind, handle in python_functions(self._c, jdf.queryExecution().analyzed()):
-            if self._c.identity(handle) in self._armed:
+        for placed in python_functions(self._c, jdf.queryExecution().analyzed()):
+            place = self._c.identity(placed.handle)
+            if place in self._armed or placed.kind is None:
                 continue
-            function, returned = command_of(self._context, handle)[:2]
-            name = _name(function)
-            aside = quarantine_worker.Aside(self._actor, name)
-            going_on = self._going_on(kind, function, returned, aside)
-            self._nodes[name] = (frame, PythonNode(kind, function, handle, jdf))
-            self._exchange(handle, (going_on, returned))
-
-    def _going_on(self, kind: str, function: Any, returned: Any, aside: quarantine_worker.Aside) -> Callable[..., Any]:
-        if kind == "group":
-            how = KEYED_GROUP if len(inspect.signature(function).parameters) == 2 else GROUP
-            return quarantine_worker.group_function(function, how, returned.fieldNames(), aside)
-        made = {
-            "row": quarantine_worker.row_function,
-            "series": quarantine_worker.series_function,
-            "series iterator": quarantine_worker.series_iterator_function,
-            "frames": quarantine_worker.frames_function,
-        }
-        return made[kind](function, aside)
+            command = command_of(self._context, placed.handle)
+            function, *rest = command if isinstance(command, tuple) else (command,)
+            aside = quarantine_worker.Aside(self._actor, _name(function), place)
+            going_on = quarantine_worker.going_on(function, placed.kind, rest[0] if rest else None, aside)
+            self._places[place] = (frame, placed)
+            self._exchange(placed.handle, (going_on, *rest) if rest else going_on)
 
     def _arm_rdd(self, jrdd: Any) -> None:
         for node in rdd_nodes(self._context, jrdd.rdd()):
@@ -168,39 +161,39 @@ class QuarantineGuard(Guard):
         if not self._session.actors.registry().has_log(self._actor.id):
             return ()
         found: list[Quarantined] = []
-        for _, records, errors in self._session.actors.log(self._actor).pairs():
-            for record, told in zip(records.to_pylist(), errors.to_pylist(), strict=True):
+        for _, values, errors in self._session.actors.log(self._actor).pairs():
+            for value, told in zip(values.to_pylist(), errors.to_pylist(), strict=True):
                 note = json.loads(told)
-                value = cloudpickle.loads(base64.b64decode(record))
+                given = _unpacked(note["given"]) if "given" in note else None
                 found.append(
-                    Quarantined(note["function"], value, note["error"], note["traceback"], note["partition"])
+                    Quarantined(
+                        note["function"], _unpacked(value), note["error"], note["traceback"], note["partition"],
+                        part=note["part"], side=note["side"], place=note["place"], given=given,
+                    )
                 )  # fmt: skip
         return self._with_sources(found)
 
     def _with_sources(self, found: list[Quarantined]) -> tuple[Quarantined, ...]:
-        places: dict[tuple[str, str], tuple[str, ...]] = {}
-        for name, (frame, node) in self._nodes.items():
-            mine = [q.record for q in found if q.function == name][:TRACED_RECORDS]
-            if mine:
-                places |= {(name, key): where for key, where in self._traced(frame, node, mine).items()}
+        where: dict[tuple[str, int, str], tuple[str, ...]] = {}
+        for place, (frame, placed) in self._places.items():
+            for side in (0, 1):
+                mine = [q.record for q in found if q.place == place and q.side == side and len(q.record)]
+                if mine:
+                    traced = self._traced(frame, placed, mine[:TRACED_RECORDS], side)
+                    where |= {(place, side, key): places for key, places in traced.items()}
         return tuple(
-            Quarantined(q.function, q.record, q.error, q.traceback, q.partition,
-                        places.get((q.function, repr(_plain(q.record))), ()))
-            for q in found
+            replace(q, sources=where.get((q.place, q.side, _key(q.record)), ())) for q in found
         )  # fmt: skip
 
-    def _traced(self, frame: DataFrame, node: PythonNode, records: list[Any]) -> dict[str, tuple[str, ...]]:
-        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-
-        batch = pd.DataFrame([tuple(r) for r in records]).astype(object)
-        rows = culprit_rows(self._c, frame, node, {"batch": batch})
+    def _traced(self, frame: DataFrame, placed: Placed, records: list[Any], side: int) -> dict[str, tuple[str, ...]]:
+        rows = culprit_rows(self._c, frame, placed, records, side)
         if rows is None:
             return {}
         try:
             trace = self._session.backward(rows)
             names = [n for n in rows.columns if n.startswith("whence_arg_")]
             number = trace.outputs().columns[0]
-            keys = {row[0]: repr(tuple(row[1:])) for row in trace.outputs().select(f"`{number}`", *names).collect()}
+            keys = {row[0]: _key(tuple(row)[1:]) for row in trace.outputs().select(f"`{number}`", *names).collect()}
             where: dict[str, list[str]] = {}
             for row in trace.associations().collect():
                 where.setdefault(keys[row.output], []).append(f"{row.source}: {row.record}")
@@ -218,36 +211,50 @@ class QuarantineGuard(Guard):
         return self._session.spark.createDataFrame(rows, schema)
 
     def replay(self, fixed: Callable[..., Any]) -> tuple[Retried, ...]:
-        """A mended function on the records that were put aside, and on nothing else."""
-        done = []
+        """A mended function on the records that were put aside, and on nothing else. Records that failed together are
+        given together."""
+        parts: dict[str, list[Quarantined]] = {}
         for one in self.records:
+            parts.setdefault(one.part, []).append(one)
+        done = []
+        for together in parts.values():
+            record = together[0].record if len(together) == 1 else tuple(one.record for one in together)
             try:
-                done.append(Retried(one.record, _call(fixed, self._kind_of(one.function), one.record)))
+                done.append(Retried(record, self._again(fixed, together[0])))
             except Exception as error:
-                done.append(Retried(one.record, error=f"{type(error).__name__}: {error}"))
+                done.append(Retried(record, error=f"{type(error).__name__}: {error}"))
         return tuple(done)
 
-    def _kind_of(self, name: str) -> str:
-        return self._nodes[name][1].kind if name in self._nodes else "pipeline"
+    def _again(self, fixed: Any, one: Quarantined) -> Any:
+        if one.given is not None:
+            return call_batch(fixed, one.given)
+        if one.place not in self._places:
+            return fixed(one.record)  # of an RDD
+        return list(fixed().eval(*one.record) or ()) if isinstance(fixed, type) else fixed(*one.record)
 
 
-def _call(function: Callable[..., Any], kind: str, record: Any) -> Any:
-    if kind == "pipeline":
-        return function(record)
-    if kind == "row":
-        return function(*record)
-    import pandas as pd
-
-    from whence.debug.guard_worker import call_batch
-
-    row = pd.DataFrame([record], columns=[f"_{n}" for n in range(len(record))])
-    return call_batch(function, kind, row)
+def _unpacked(text: str) -> Any:
+    return cloudpickle.loads(base64.b64decode(text))
 
 
 def _plain(record: Any) -> Any:
     if not isinstance(record, tuple):
         return record
     return tuple(v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in record)
+
+
+def _key(value: Any) -> str:
+    """By which a record is known again: pandas, Arrow and Spark have values of their own for the same thing."""
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(map(_key, value)) + ")"
+    if isinstance(value, dict):
+        return _key(tuple(value.values()))
+    plain = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
+    if hasattr(plain, "to_pydatetime"):
+        plain = plain.to_pydatetime()
+    if plain is None or plain != plain:
+        return "null"
+    return repr(float(plain) if isinstance(plain, int | float) and not isinstance(plain, bool) else plain)
 
 
 def _name(function: Any) -> str:

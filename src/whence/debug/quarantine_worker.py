@@ -5,148 +5,207 @@ from __future__ import annotations
 import base64
 import json
 import traceback
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from types import GeneratorType
 from typing import Any
 
 from pyspark import TaskContext
 from pyspark import cloudpickle as _cloudpickle
+from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.actors import Actor
-from whence.debug.guard_worker import (
-    FRAMES,
-    KEYED_GROUP,
-    SERIES,
-    SERIES_ITERATOR,
-    _attempt,
-    _rows,
-    call_batch,
-    in_wrappers,
-    smallest,
-)
+from whence.debug.batch_worker import Given, call_batch, part, records, size, smallest_like, wrapped
+from whence.debug.guard_kinds import Kind
+from whence.debug.guard_worker import in_wrappers
+from whence.debug.telling_worker import rows_of
 
 cloudpickle: Any = _cloudpickle
+MOST_PARTS = 50  # of one group are looked for; then the rest of it is put aside together
 
 
 class Aside:
     """Puts failing records aside."""
 
-    def __init__(self, actor: Actor, function: str) -> None:
+    def __init__(self, actor: Actor, function: str, place: str = "") -> None:
         self._actor = actor
         self._function = function
+        self._place = place  # which function it is, where several have one name
 
     def __call__(self, record: Any, error: BaseException) -> None:
+        self._put([(0, record)], error, None)
+
+    def batch(self, given: Given, error: BaseException) -> None:
+        """Records that fail together; they are tried together again."""
+        self._put(records(given) or [(0, ())], error, given)
+
+    def _put(self, found: list[tuple[int, Any]], error: BaseException, given: Given | None) -> None:
         context = TaskContext.get()
         told = {
             "function": self._function,
-            "shown": repr(record)[:2000],
+            "place": self._place,
+            "part": uuid.uuid4().hex,
             "error": f"{type(error).__name__}: {error}",
             "traceback": "".join(traceback.format_exception(type(error), error, error.__traceback__)),
             "partition": context.partitionId() if context else 0,
         }
-        self._actor.capture(base64.b64encode(cloudpickle.dumps(record)).decode(), json.dumps(told))
+        for number, (side, record) in enumerate(found):
+            whole = {} if given is None or number else {"given": _packed(given)}
+            self._actor.capture(_packed(record), json.dumps({**told, "side": side, **whole}))
 
 
-def row_function(function: Callable[..., Any], aside: Aside) -> Callable[..., Any]:
-    def going_on(*args: Any, **kwargs: Any) -> Any:
+def _packed(value: Any) -> str:
+    return base64.b64encode(cloudpickle.dumps(value)).decode()
+
+
+def going_on(function: Any, kind: Kind, returned: Any, aside: Aside) -> Any:
+    """The function, of any kind, that puts aside what it fails on. `returned` is its declared type."""
+    if kind.form == "row":
+        return _row_function(function, aside)
+    if kind.form == "table function":
+        return _table_function(function, aside)
+
+    def on_stream(batches: Iterable[Any], to_given: Callable[[Any], Given]) -> Iterator[Any]:
+        for batch in batches:
+            if kind.form == "rows":
+                for _, result in _halved(function, to_given(batch), aside):
+                    yield from result
+            else:
+                yield _scalar(function, to_given(batch), returned, aside)
+
+    if kind.form == "scalar":
+        return wrapped(function, kind, lambda given: _scalar(function, given, returned, aside), on_stream)
+    known: set[str] | None = set() if kind.form == "window" else None
+
+    def on_call(given: Given) -> Any:
+        return _grouped(function, given, kind, returned, aside, known)
+
+    return wrapped(function, kind, on_call, on_stream)
+
+
+def _row_function(function: Callable[..., Any], aside: Aside) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
             aside((*args, *kwargs.values()), error)
             return None
 
-    return going_on
+    return run
 
 
-def series_function(function: Callable[..., Any], aside: Aside) -> Callable[..., Any]:
-    def going_on(*series: Any) -> Any:
-        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
-
+def _table_function(handler: Any, aside: Aside) -> type:
+    def evaluate(self: Any, *args: Any, **kwargs: Any) -> list[Any]:
         try:
-            return function(*series)
-        except Exception:
-            batch = pd.concat([s.reset_index(drop=True) for s in series], axis=1)
-            batch.columns = [f"_{n}" for n in range(len(series))]
-            return _row_by_row(function, SERIES, batch, aside)
-
-    return going_on
-
-
-def _row_by_row(function: Callable[..., Any], how: str, batch: Any, aside: Aside) -> Any:
-    """Results of a scalar function, null where it fails."""
-    import pandas as pd
-
-    results: list[Any] = []
-    for n in range(len(batch)):
-        row = _rows(batch, n, n + 1).reset_index(drop=True)
-        try:
-            result = call_batch(function, how, row)
-            results.append((result[0] if how == SERIES_ITERATOR else result).iloc[0])
+            return rows_of(handler, self, *args, **kwargs)
+        except SkipRestOfInputTableException:
+            raise
         except Exception as error:
-            aside(tuple(row.iloc[0]), error)
-            results.append(None)
-    return pd.Series(results, dtype=object)
+            aside((*args, *kwargs.values()), error)
+            return []
+
+    return type(handler.__name__, (handler,), {"eval": evaluate})
 
 
-def series_iterator_function(function: Callable[..., Any], aside: Aside) -> Callable[..., Any]:
-    def going_on(batches: Iterable[Any]) -> Iterator[Any]:
-        import pandas as pd
+def _halved(function: Any, given: Given, aside: Aside) -> Iterator[tuple[Any, Any]]:
+    """(positions, result) of parts on which the function works; single records on which it does not are put aside.
 
-        for batch in batches:
-            try:
-                yield from list(function(iter([batch])))
-            except Exception:
-                series = batch if isinstance(batch, tuple) else (batch,)
-                frame = pd.concat([s.reset_index(drop=True) for s in series], axis=1)
-                frame.columns = [f"_{n}" for n in range(len(series))]
-                yield _row_by_row(function, SERIES_ITERATOR, frame, aside)
+    For functions that may be given any portion of the rows: records that fail only together are just given apart.
+    """
+    import numpy as np
 
-    return going_on
-
-
-def frames_function(function: Callable[..., Any], aside: Aside) -> Callable[..., Any]:
-    def going_on(batches: Iterable[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield from _without_failing(lambda part: call_batch(function, FRAMES, part), batch, function, aside)
-
-    return going_on
-
-
-def _without_failing(call: Callable[[Any], Any], batch: Any, function: Callable[..., Any], aside: Aside) -> list[Any]:
-    """The results of the largest part that works, found by putting the smallest failing parts aside, one at a time."""
-    attempt = _attempt(function, FRAMES, None)
-    while len(batch):
+    waiting = [np.arange(size(given))]
+    while waiting:
+        positions = waiting.pop()
+        here = part(given, positions) if len(positions) < size(given) else given
         try:
-            return list(call(batch.reset_index(drop=True)))
-        except Exception:
-            batch = _put_aside(attempt, batch.reset_index(drop=True), aside)
-    return []
+            result = call_batch(function, here)
+        except Exception as error:
+            if len(positions) <= 1:
+                aside.batch(here, error)
+            else:
+                middle = len(positions) // 2
+                waiting += [positions[middle:], positions[:middle]]
+        else:
+            yield positions, result
 
 
-def _put_aside(attempt: Callable[[Any], BaseException | None], batch: Any, aside: Aside) -> Any:
-    part = smallest(attempt, batch, _rows)
-    error = attempt(part)
-    assert error is not None
-    for record in part.itertuples(index=False, name=None):
-        aside(tuple(record), error)
-    return batch.drop(index=part.index)
+def _scalar(function: Any, given: Given, returned: Any, aside: Aside) -> Any:
+    """A column of results, null where the function fails."""
+    import numpy as np
+
+    found = list(_halved(function, given, aside))
+    if given["iterator"]:
+        found = [(positions, column) for positions, (column,) in found]
+    length = size(given)
+    if len(found) == 1 and len(found[0][0]) == length:
+        return found[0][1]
+    where = np.concatenate([positions for positions, _ in found]) if found else np.arange(0)
+    if any(hasattr(column, "iloc") for column in given["sides"][0]):
+        return _spread_pandas([column for _, column in found], where, length, returned)
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    if not found:
+        return pa.nulls(length, to_arrow_type(returned))
+    chunks = [chunk for _, column in found for chunk in (column.chunks if hasattr(column, "chunks") else [column])]
+    at = np.full(length, -1)
+    at[where] = np.arange(len(where))
+    return pa.concat_arrays(chunks).take(pa.array(at, mask=at < 0))
 
 
-def group_function(function: Callable[..., Any], how: str, columns: list[str], aside: Aside) -> Callable[..., Any]:
-    def run(key: Any, group: Any) -> Any:
+def _spread_pandas(columns: list[Any], where: Any, length: int, returned: Any) -> Any:
+    import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+
+    if hasattr(returned, "fields"):  # a struct is a DataFrame
+        names = returned.fieldNames()
+        whole = pd.concat(columns, ignore_index=True) if columns else pd.DataFrame(columns=names)
+        return whole.astype(object).set_axis(where).reindex(range(length)).where(lambda frame: frame.notna(), None)
+    spread = pd.Series([None] * length, dtype=object)
+    for position, value in zip(where, (v for column in columns for v in column), strict=True):
+        spread.iat[position] = value
+    return spread
+
+
+def _grouped(function: Any, given: Given, kind: Kind, returned: Any, aside: Aside, known: set[str] | None) -> Any:
+    """The result on the group without its smallest failing parts. `known`: rows that are already put aside, for frames
+    of a window, which share their rows."""
+    import numpy as np
+
+    left = np.arange(size(given))
+    for turn in range(MOST_PARTS + 1):
+        if turn and not len(left):
+            break
+        here = part(given, left) if len(left) < size(given) else given
+        try:
+            return call_batch(function, here)
+        except Exception as error:
+            if known:
+                fresh = left[[repr(row) not in known for _, row in records(here)]] if len(left) else left
+                if len(fresh) < len(left):
+                    left = fresh
+                    continue
+            failing, how = (left, error) if turn == MOST_PARTS else smallest_like(error, function, given, left)
+            failed = part(given, failing)
+            aside.batch(failed, how)
+            if known is not None:
+                known.update(repr(row) for _, row in records(failed))
+            left = np.setdiff1d(left, failing)
+    return _nothing(given, kind, returned)
+
+
+def _nothing(given: Given, kind: Kind, returned: Any) -> Any:
+    if kind.of_columns:
+        return None
+    if kind.iterator:
+        return []
+    if hasattr(given["sides"][0][0], "iloc"):
         import pandas as pd
 
-        attempt = _attempt(function, how, key)
-        while len(group):
-            try:
-                return call_batch(function, how, group.reset_index(drop=True), key)
-            except Exception:
-                group = _put_aside(attempt, group.reset_index(drop=True), aside)
-        return pd.DataFrame({c: pd.Series([], dtype=object) for c in columns})
+        return pd.DataFrame({c: pd.Series([], dtype=object) for c in returned.fieldNames()})
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    if how == KEYED_GROUP:
-        return lambda key, group: run(key, group)
-    return lambda group: run(None, group)
+    return to_arrow_schema(returned).empty_table()
 
 
 def pipeline_function(function: Callable[..., Any], aside: Callable[[str], Aside]) -> Callable[..., Any]:

@@ -101,7 +101,7 @@ def _inner(
     end, inner = _space_of(spaces, passed[boundary]), _space_of(spaces, steps)
     assert end is not None
     assert inner is not None
-    if _same_arrivals(table, fine):
+    if same_arrivals(table, fine):
         _check_size(info, table.size_of(boundary), fine.size_of(end))
         return Place(*key, inner), _back(fine, end, inner, found, note)
     note(_other_order(info.steps[steps - 1]))
@@ -129,7 +129,7 @@ def _fine(context: LineageContext, info: StageInfo, steps: int, part: int, parts
     return key, context._open[key]
 
 
-def _same_arrivals(a: Table, b: Table) -> bool:
+def same_arrivals(a: Table, b: Table) -> bool:
     if a is b:
         return True
     alike = [o._replace(attempt=0) for o in a.origins] == [o._replace(attempt=0) for o in b.origins]
@@ -228,7 +228,7 @@ class _Ways:
         table, other, info = self.tables.of(at), self.tables[key], self.context._stages[key[0]]
         passed, n = lengths(info, other), len(steps)
         here = _space_of(passed, n)
-        if not _same_arrivals(table, other):
+        if not same_arrivals(table, other):
             arrived = _arrivals_in(table, _back(table, at.space, 0, positions, self.note), other)
             if n:
                 self.note(_other_order(steps[-1]))
@@ -248,7 +248,7 @@ class _Ways:
         inner, end = _space_of(spaces, n), _space_of(spaces, passed[boundary])
         assert inner is not None
         assert end is not None
-        if not _same_arrivals(other, fine):
+        if not same_arrivals(other, fine):
             self.note(_other_order(steps[-1]))
             arrived = _arrivals_in(table, _back(table, at.space, 0, positions, self.note), other)
             self.at[Place(*key, 0)].append(arrived)

@@ -15,6 +15,7 @@ from whence.rdd.stages import Base, Step, batch_of
 from whence.rdd.wire import Tagged
 
 if TYPE_CHECKING:
+    from whence.rdd.multiplicity import Multiplicity
     from whence.rdd.trace import Traced
 
 
@@ -97,6 +98,12 @@ class LineageRDD(Regrouped):
         from whence.rdd.trace import Traced
 
         return Traced.start(self)
+
+    def multiplicities(self, bad: Any = None, good: Any = ()) -> list[Multiplicity]:
+        """How many outputs each input of every operator on the way to this RDD had, partition by partition."""
+        from whence.rdd.multiplicity import multiplicities
+
+        return multiplicities(self, bad, good)
 
 
 class _Barrier(RDDBarrier[Any]):

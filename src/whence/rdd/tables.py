@@ -180,6 +180,23 @@ class Table:
             return np.repeat(every, sizes[positions]), flat[ragged(starts[positions], sizes[positions])]
         raise AssertionError(kind)
 
+    def multiplicity(self, space: int) -> Ints | None:
+        """How many of the next space each position of a space became; None where that is one for each by nature. What
+        an opaque function gave counts for the record that it had read last."""
+        link = self.links[space]
+        if link["kind"] == "counts":
+            return self._ints(link["counts"])
+        if link["kind"] not in ("columns", "prefix"):
+            return None
+        if link["kind"] == "prefix":
+            last = [unpack_sorted(self.read(link["read"])) - 1]
+        else:
+            last = [self._cumulated(where) for where in link["columns"]]
+        found = np.zeros(self.size_of(space), dtype=np.int64)
+        for positions in last:
+            found += np.bincount(positions[positions >= 0], minlength=len(found))
+        return found
+
     def forth(self, space: int, positions: Ints) -> Ints:
         """Positions in `space` (ascending) to those in `space + 1`."""
         link = self.links[space]
