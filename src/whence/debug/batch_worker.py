@@ -7,6 +7,7 @@ of one table; columns and tables are pandas' or Arrow's. A part of it is told by
 from __future__ import annotations
 
 import inspect
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -154,11 +155,15 @@ def _values(column: Any) -> list[Any]:
     return list(column)
 
 
+_LIBRARIES = re.compile(r"(^|/)(pandas|pyarrow|numpy|pyspark|whence/debug)/")
+
+
 def signature(error: BaseException) -> tuple[Any, ...]:
-    """What makes two failures the same: the kind of error and the line that raised it. A part of a batch may fail for a
-    reason of its own, such as that it is too small."""
+    """What makes two failures the same: the kind of error and the user's line that it came from. A part of a batch may
+    fail for a reason of its own, such as that it is too small."""
     frames = traceback.extract_tb(error.__traceback__)
-    return (type(error).__qualname__, frames[-1].filename, frames[-1].lineno) if frames else (type(error).__qualname__,)
+    users = [frame for frame in frames if not _LIBRARIES.search(frame.filename)] or frames
+    return (type(error).__qualname__, *((users[-1].filename, users[-1].lineno) if users else ()))
 
 
 def failing_like(error: BaseException, function: Any, given: Given) -> Callable[[Any], BaseException | None]:

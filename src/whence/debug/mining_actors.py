@@ -103,7 +103,8 @@ class _Samples:
                         at = pc.index_in(i, value_set=array).drop_null().to_numpy()
                         removed[n] += np.bincount(at, minlength=len(array))
             kept = np.concatenate([matches(a, led_in) for a in arrays])
-            return np.where(kept, counts, counts - np.concatenate(removed))
+            less = np.where(kept, counts, counts - np.concatenate(removed))
+            return less[(less > 0) | (counts == 0)]  # what has no other outputs says nothing about this actor
 
         return recount
 

@@ -124,7 +124,8 @@ class _Program:
         self, table: Table, key: Key, space: int, name: str, counts: Ints, inputs: Ints, bad: Visited | None
     ) -> Multiplicity:
         def without(causes: Sequence[tuple[Multiplicity, Ints]]) -> Ints:
-            """An input that itself comes from a cause keeps its count: how many outputs it has is this operator's."""
+            """An input that itself comes from a cause keeps its count: how many outputs it has is this operator's. One
+            that has no other outputs is left out: it says nothing about the operator."""
             led = self.forth({c.place: c.inputs[positions] for c, positions in causes})
             gone = led.get((key, space + 1))
             if gone is None:
@@ -132,8 +133,8 @@ class _Program:
             less: Ints = counts - np.bincount(table.back_listed(space + 1, gone)[1], minlength=len(counts))
             own = led.get((key, space), inputs[:0])
             less[own] = counts[own]
-            less = np.maximum(less, 0)[inputs]
-            return less
+            kept = inputs[(less[inputs] > 0) | (counts[inputs] == 0)]
+            return np.asarray(less[kept], dtype=np.int64)
 
         place = Place(*key, space)
         return Multiplicity(
