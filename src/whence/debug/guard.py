@@ -44,6 +44,8 @@ from whence.debug.guard_spark import (
 from whence.model import WhenceError
 from whence.sql import Catalyst
 
+# Types whose values are the same Python objects whichever way they travel.
+_SAME_IN_ARROW = {"string", "boolean", "byte", "short", "integer", "long", "float", "double", "date"}
 TRACED_ROWS = 200  # of a smallest failing part: more say nothing more
 _DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemoryError", "exited with code")
 
@@ -217,14 +219,19 @@ class Search:
     def _run(
         self, candidate: Candidate, node: PythonNode, wanted: int | None, crashes: str | None
     ) -> list[guard_worker.Found]:
-        if candidate.placed is not None:
-            args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
-            rows: RDD[Any] = self._c.frame(self._c.project(args, node.input)).rdd
-            locate: Any = guard_worker.row_locator(node.function, node.arg_names, wanted, crashes)
-        else:
-            rows = rdd_over(self._context, node)
+        located: RDD[Any]
+        if candidate.placed is None:
             locate = guard_worker.pipeline_locator(node.function, wanted, crashes)
-        located = rows.mapPartitionsWithIndex(locate)
+            located = rdd_over(self._context, node).mapPartitionsWithIndex(locate)
+        else:
+            args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
+            rows = self._c.frame(self._c.project(args, node.input))
+            how = (node.function, node.arg_names, wanted, crashes)
+            if args and all(field.dataType.typeName() in _SAME_IN_ARROW for field in rows.schema):
+                found = rows.mapInArrow(guard_worker.arrow_locator(*how), "found binary")
+                located = found.rdd.map(lambda row: bytes(row[0]))
+            else:
+                located = rows.rdd.mapPartitionsWithIndex(guard_worker.row_locator(*how))
         if wanted is not None and wanted < located.getNumPartitions():
             return [guard_worker.loads(d) for d in self._context.runJob(located, list, [wanted])]
         return [guard_worker.loads(d) for d in located.collect()]

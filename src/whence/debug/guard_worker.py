@@ -129,6 +129,27 @@ def row_locator(
     return locate
 
 
+def arrow_locator(
+    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: str | None
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """The same, as an argument of mapInArrow, whose rows come several times faster; gives rows (found binary)."""
+    locate = row_locator(function, names, wanted, crashes)
+
+    def batches(given: Iterable[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        context = TaskContext.get()
+        rows = (row for batch in given for row in _rows(batch))
+        for found in locate(context.partitionId() if context else 0, rows):
+            yield pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], ["found"])
+
+    return batches
+
+
+def _rows(batch: Any) -> Iterable[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
 def _until_it_fails(function: Callable[..., Any], split: int, rows: Iterable[Any]) -> Iterator[bytes]:
     """The way of most searches, over millions of rows: nothing in the loop but the call."""
     index, row = -1, ()

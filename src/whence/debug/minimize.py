@@ -23,7 +23,6 @@ from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
 
 _POSITION = "whence_position"
-_PIECE = "whence_piece"
 Fails = Callable[[list[Row]], bool]
 
 
@@ -83,12 +82,11 @@ class _Minimizing:
         self._names = asked.columns
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
         self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
-        self._small = False
+        self._numbered = 0  # witnesses that have a number
         self.tests = 0
 
     def run(self) -> Minimal:
         total = self._materialise()
-        self._small = total <= _SMALL
         least = self._least()
         if _size(least) == total and not self._still_fails(least):
             raise DoesNotFail(
@@ -109,28 +107,41 @@ class _Minimizing:
                 before = spans[number]
                 if _size(before):
                     fails = partial(self._fails_with, others)
-                    spans[number] = [] if fails([]) else _ddmin(before, fails)
+                    spans[number] = [] if fails([]) else self._least_of(number, before, fails)
                     shrunk = shrunk or _size(before) > _size(spans[number])
             shrunk = shrunk and len(spans) > 1 and max(map(_size, spans.values())) > 1
         return [r for ranges in spans.values() for r in ranges]
+
+    def _least_of(self, number: int, ranges: list[Range], fails: Callable[[Sequence[Range]], bool]) -> list[Range]:
+        """Many witnesses are first cut down to few, which are then kept apart: a test reads all that is kept."""
+        if _size(ranges) > _SMALL:
+            ranges = _ddmin(ranges, fails, _SMALL)
+            if 1 < _size(ranges) <= _SMALL:
+                place, _, output, _ = self._kept[number]
+                ranges = self._keep(place, self._leaf(number, ranges), output)
+        return _ddmin(ranges, fails)
 
     def _fails_with(self, others: list[Range], ranges: Sequence[Range]) -> bool:
         return self._still_fails([*others, *ranges])
 
     def _materialise(self) -> int:
-        c = self._c
-        total = 0
         for place in self._lineage.readings:
-            leaf = evaluation.leaf_rows(c, place, self._trace._ids_of([place]), "leftsemi")
-            kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
-            # Spark numbers the rows of a partition in sequence, so that counts tell all positions
-            part = F.shiftright(F.col(_POSITION), 33).alias("part")
-            runs = []
-            for row in kept.groupBy(part).agg(F.min(_POSITION), F.count("*")).orderBy("part").collect():
-                runs.append((total, row[1], row[2]))
-                total += row[2]
-            self._kept[place.number] = (place, kept, c.output(leaf), runs)
-        return total
+            leaf = evaluation.leaf_rows(self._c, place, self._trace._ids_of([place]), "leftsemi")
+            self._keep(place, leaf, self._c.output(leaf))
+        return self._numbered
+
+    def _keep(self, place: ReadingPlace, leaf: Plan, output: list[Any]) -> list[Range]:
+        """Compute the rows of a reading and number them, from the next number on."""
+        c = self._c
+        kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
+        # Spark numbers the rows of a partition in sequence, so that counts tell all positions
+        part = F.shiftright(F.col(_POSITION), 33).alias("part")
+        runs = []
+        for row in kept.groupBy(part).agg(F.min(_POSITION), F.count("*")).orderBy("part").collect():
+            runs.append((self._numbered, row[1], row[2]))
+            self._numbered += row[2]
+        self._kept[place.number] = (place, kept, output, runs)
+        return [(first, first + count) for first, _, count in runs]
 
     def _still_fails(self, ranges: Sequence[Range]) -> bool:
         self.tests += 1
@@ -155,7 +166,8 @@ class _Minimizing:
             return self._leaf(leaves[node], ranges) if node in leaves else None
 
         plan = rebuild(self._c, self._whole.tree, replace)
-        return self._c.small_frame(plan) if self._small else self._c.frame(plan)
+        small = sum(count for *_, runs in self._kept.values() for *_, count in runs) <= _SMALL
+        return self._c.small_frame(plan) if small else self._c.frame(plan)
 
     def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}
@@ -188,10 +200,10 @@ def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
     return pieces
 
 
-def _ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool]) -> list[Range]:
-    """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself."""
+def _ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough: int = 1) -> list[Range]:
+    """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself, or it is as small as asked."""
     parts = _first_cut(ranges)
-    while _size(ranges) >= 2:
+    while _size(ranges) > enough:
         parts = min(parts, _size(ranges))
         pieces = _cut(ranges, parts)
         smaller = next((piece for piece in pieces if fails(piece)), None)
