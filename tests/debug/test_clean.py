@@ -29,6 +29,14 @@ def test_a_polluted_assembly(spark: SparkSession, tmp_path: Path, monkeypatch: p
     assert cleaned.chosen.path == "assembly/chain/link"
     assert cleaned.chosen.overlap == 0
     assert min(cleaned.after.values()) > 0.9 > min(cleaned.before.values())
+
+    def viral(contigs: dict[str, str]) -> float:
+        """Figure 13(b) and (d): bases that are not the bacterium's."""
+        return sum(len(contig) * (1 - bacterial(contig, bacterium, 15)) for contig in contigs.values())
+
+    assert viral(before) > 30
+    assert viral(after) < viral(before) / 10
+    assert max(map(len, after.values())) >= max(map(len, before.values()))
     assert sum(map(len, after.values())) / len(after) > sum(map(len, before.values())) / len(before)
     assert all(bacterial(contig, bacterium, 15) > 0.9 for contig in after.values())
     assert "excluded" in str(cleaned)

@@ -320,6 +320,17 @@ def test_quarantine_of_a_udf(w: whence.Session, orders: DataFrame) -> None:
         report.collect()  # outside the block the function is as it was
 
 
+def test_quarantine_of_a_query_that_has_failed_before(w: whence.Session, few: DataFrame) -> None:
+    report = few.select("shop", udf(parse, "double")("amount").alias("value")).groupBy("shop").count()
+    whole = few.select(udf(parse, "double")("amount").alias("value"), "shop").groupBy("shop").sum("value")
+    with pytest.raises(Exception, match="six"):
+        whole.collect()
+    with w.guard(on_error="quarantine") as guard:
+        assert len(whole.collect()) == 5
+        assert len(report.collect()) == 5
+    assert [q.record for q in guard.records] == [("six",)]  # the count needs no values, so nothing is parsed for it
+
+
 # The other kinds go on in test_guard_batches.py, without Spark.
 @pytest.mark.parametrize("kind", sorted({*FRAMES} - {"applyInPandas with key", "arrow_udf", "cogroup, applyInArrow"}))
 def test_quarantine_of_batches_and_groups(w: whence.Session, few: DataFrame, kind: str) -> None:

@@ -78,6 +78,7 @@ class QuarantineGuard(Guard):
         self._places: dict[str, tuple[Any, Placed]] = {}  # where each function stands
         self._seen: set[int] = set()
         self._kept: list[Any] = []
+        self._planned: list[tuple[Any, Any]] = []  # frames, and what they had before
         self.records: tuple[Quarantined, ...] = ()
 
     # -- arming ----------------------------------------------------------------------------------------------------
@@ -88,9 +89,8 @@ class QuarantineGuard(Guard):
         arm_frame, arm_rdd = self._arm_frame, self._arm_rdd
 
         def frame_of(frame: Any) -> Any:
-            jdf = frame.__dict__["_jdf"]
-            arm_frame(frame, jdf)
-            return jdf
+            arm_frame(frame, frame.__dict__["_jdf"])
+            return frame.__dict__["_jdf"]
 
         def rdd_of(rdd: Any) -> Any:
             jrdd = rdd.__dict__["_jrdd"]
@@ -121,6 +121,8 @@ class QuarantineGuard(Guard):
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
+        for frame, jdf in self._planned:
+            frame.__dict__["_jdf"] = jdf
         for handle, command in self._armed.values():
             put_back(handle, command)
         self._actor.commit()
@@ -132,7 +134,13 @@ class QuarantineGuard(Guard):
             return
         self._seen.add(id(frame))
         self._kept.append(frame)  # or its id might be given to another
-        for placed in python_functions(self._c, jdf.queryExecution().analyzed()):
+        plan = jdf.queryExecution().analyzed()
+        functions = python_functions(self._c, plan)
+        if functions:
+            # Planned anew: a query that failed before keeps its failed stages, one that went well its finished ones.
+            self._planned.append((frame, jdf))
+            frame.__dict__["_jdf"] = self._c.frame(plan).__dict__["_jdf"]
+        for placed in functions:
             place = self._c.identity(placed.handle)
             if place in self._armed or placed.kind is None:
                 continue
