@@ -125,12 +125,12 @@ def test_a_query_whose_join_fans_out(w: whence.Session, spark: SparkSession, tmp
     spark.createDataFrame(shops, "row long, shop long").coalesce(1).write.parquet(str(tmp_path / "shops"))
     sales, directory = spark.read.parquet(str(tmp_path / "sales")), spark.read.parquet(str(tmp_path / "shops"))
     joined = sales.join(directory, "shop")
-    mined = w.mine(joined)
+    mined = w.mine(joined, bad=joined.where("id = 67 AND row = 61"), good=joined.where("id < 60"))
     assert mined.suspects[0].operator == "sales"  # in one of its files, rows of shop 7 have 81 results instead of one
     assert [count for _, count in mined.suspects[0].inputs] == [81, 81]
-    bad = w.mine(joined, bad=joined.where("id = 67 AND row = 61"), good=joined.where("id < 60"))
-    assert sum(i.considered for i in bad.instances) == 2
     assert ".parquet#" in str(mined.suspects[0].inputs[0][0])
+    assert [i.operator for i in mined.instances if i.considered] == ["sales", "shops"]  # one file of each
+    assert sum(i.inputs for i in mined.instances if i.operator == "sales") == 61  # those below 60, and 67
 
 
 def test_the_join_where_a_query_fans_out(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
