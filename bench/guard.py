@@ -35,6 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="guard-bench-"))
     spark = spark_session("bench guard", memory="4g")
+    spark.sparkContext.setLogLevel("OFF")  # jobs that fail are what is measured here
     try:
         source = str(home / "orders")
         bad = options.rows * 2 // 3

@@ -20,9 +20,10 @@ from whence.debug.attached import Attached
 from whence.debug.trace import Trace
 from whence.model import WhenceError
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
-from whence.sql.catalyst import Plan
+from whence.sql.catalyst import Plan, class_name, to_list
 
 _POSITION = "whence_position"
+_ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
 Fails = Callable[[list[Row]], bool]
 
 
@@ -50,16 +51,32 @@ def minimize(session: Attached, df: DataFrame, fails: Fails, rows: list[Row] | N
     if not fails(rows):
         raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
     alone = next((row for row in rows if fails([row])), None)
-    asked = df if alone is None else only_row(df, alone)
+    asked = df if alone is None else only_row(df, alone, _keys(df, alone, rows))
     return _Minimizing(session, df, asked, fails).run()
 
 
-def only_row(df: DataFrame, row: Row) -> DataFrame:
+def only_row(df: DataFrame, row: Row, positions: Sequence[int] | None = None) -> DataFrame:
+    """The rows with these values; `positions`: of columns that are enough to tell."""
     chosen = F.lit(True)
-    for name, value in zip(df.columns, row, strict=True):
-        if not isinstance(value, list | dict | Row):
+    for n, (name, value) in enumerate(zip(df.columns, row, strict=True)):
+        if (positions is None or n in positions) and not isinstance(value, list | dict | Row):
             chosen = chosen & F.col(f"`{name}`").eqNullSafe(F.lit(value))
     return df.where(chosen)
+
+
+def _keys(df: DataFrame, row: Row, rows: Sequence[Row]) -> list[int] | None:
+    """Where the columns that a query groups by tell the row from all others: asked by them alone, Spark finds its
+    witnesses without computing the aggregates again."""
+    plan = df._jdf.queryExecution().analyzed()
+    while class_name(plan) != "Aggregate":
+        if class_name(plan) not in _ABOVE:
+            return None
+        plan = plan.child()
+    by = {int(e.exprId().id()) for e in to_list(plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
+    output = to_list(df._jdf.queryExecution().analyzed().output())
+    positions = [n for n, a in enumerate(output) if int(a.exprId().id()) in by]
+    same = [other for other in rows if all(other[n] == row[n] for n in positions)]
+    return positions if positions and len(same) == 1 else None
 
 
 Range = tuple[int, int]  # half open, among the witnesses of all readings put one after the other
