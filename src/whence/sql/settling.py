@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from whence.model.quiet import FACTS
+from whence.model.quiet import FACT_COLUMN, FACTS
 from whence.sql import facts
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -55,7 +55,7 @@ def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> N
     facts.finish(c, fact)
 
 
-def tap_aggregate(c: Catalyst, tree: Node) -> Node:
+def tap_aggregate(c: Catalyst, tree: Node, durable: bool) -> Node:
     """The tree with its topmost aggregate written down, and the lineage of each of its groups with it.
 
     As it is where a tap cannot stand there."""
@@ -63,8 +63,8 @@ def tap_aggregate(c: Catalyst, tree: Node) -> Node:
     if target is None:
         return tree
     fact = facts.known(c, target.kind, target.plan)
-    if fact is None:
-        fact = facts.new(c, target.plan, certain=True)
+    if fact is None or (durable and not fact.durable):
+        fact = facts.new(c, target.plan, certain=True, durable=durable)
         write_down(c, target, fact, Tap(c, fact))
     return _exchanged(c, tree, target, facts.settled(c, target, fact))
 
@@ -111,9 +111,13 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
     if class_name(rows) != "Project" or class_name(never) != "Project":
         return None
     scan, dropped = rows.child(), never.child()
-    if class_name(dropped) != "Filter" or not c.is_file_scan(scan):
-        return None
-    if not any(f"/{FACTS}/" in root for root in c.roots(scan)):
+    if class_name(dropped) != "Filter" or not _is_ours(c, scan):
         return None
     pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
     return c.project([c.alias_as(alias.child(), attr) for alias, attr in pairs], dropped.child())
+
+
+def _is_ours(c: Catalyst, scan: Plan) -> bool:
+    if class_name(scan) == "InMemoryRelation":
+        return all(a.name().startswith(FACT_COLUMN) for a in c.output(scan))
+    return c.is_file_scan(scan) and any(f"/{FACTS}/" in root for root in c.roots(scan))
