@@ -27,7 +27,7 @@ __all__ = ["Attr", "Catalyst", "Expr", "Plan", "class_name", "to_list"]
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _CALL_SITE = "callSite.short"
-_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
 _WIDER = 4
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
@@ -160,15 +160,16 @@ class Catalyst(Making, Files):
         return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
 
     def _session_for_wide_rows(self) -> JavaObject:
-        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and a table
-        that the query itself would broadcast should still be."""
+        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
+        the query itself would broadcast should still be. That is decided when sizes are known: a higher threshold for
+        estimates made Spark broadcast tables of millions of rows."""
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
         settings = conf.getAllConfs().hashCode()
         if self._wide is None or self._wide[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
-            if threshold > 0:
+            if threshold > 0 and not conf.contains(_BROADCAST):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
             self._wide = (settings, wide)
         return self._wide[1]

@@ -45,8 +45,16 @@ def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
         if fact.operator.sameResult(plan):
             found = found or file_versions(c, plan)
             if found == fact.sources:
+                complete(c, fact)
                 return fact
     return None
+
+
+def complete(c: Catalyst, fact: Fact) -> None:
+    later, fact.later = fact.later, None
+    if later is not None:
+        with c.quietly():
+            later()
 
 
 def remember(c: Catalyst, fact: Fact) -> None:
@@ -97,7 +105,7 @@ def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None) -> N
         fact.cached.append(named)
         fact.scans[part] = c.in_cache(named)
         if tap is not None:
-            tap.count(c.frame(fact.scans[part]), fields[-1].name)
+            tap.kept(fact.scans[part], fields[-1].name)
     fact.parts[part] = StructType(fields).json()
 
 
@@ -112,8 +120,13 @@ def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: 
     return c.project([c.alias_as(columns[p], attr) for p, attr in zip(positions, attrs, strict=True)], scan)
 
 
+def is_kept(c: Catalyst, cached: Plan) -> bool:
+    """Whether rows in Spark's cache are of a fact."""
+    return all(a.name().startswith(FACT_COLUMN) for a in c.output(cached))
+
+
 def finish(c: Catalyst, fact: Fact) -> None:
-    """Nothing more is written; from now on the fact is known."""
+    """Nothing more is written."""
     fact.open = False
     meta = {
         "layout": LAYOUT,
@@ -124,7 +137,6 @@ def finish(c: Catalyst, fact: Fact) -> None:
         "tapped": fact.tapped,
     }
     c.write_text(f"{fact.folder}/{META}", json.dumps(meta))
-    remember(c, fact)
 
 
 def load(c: Catalyst, folder: str, operator: Plan) -> Fact | None:

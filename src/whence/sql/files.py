@@ -35,6 +35,7 @@ class Files(ABC):
     spark: SparkSession
     _hadoop: tuple[Any, Any] | None = None
     _jvm: Any
+    _with_subquery: JavaObject
 
     @property
     def _java(self) -> Any:
@@ -51,7 +52,7 @@ class Files(ABC):
     def leaves(self, plan: Plan) -> list[Plan]:
         """Also those of its subqueries."""
         found = to_list(plan.collectLeaves())
-        if "ubquery" in plan.toString() or "exists#" in plan.toString():
+        if plan.containsPattern(self._with_subquery):
             for below in to_list(plan.subqueriesAll()):
                 found += to_list(below.collectLeaves())
         return found

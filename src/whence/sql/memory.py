@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -34,6 +34,8 @@ class Fact:
     open: bool = True
     # The scan of each part, once it was read.
     scans: dict[str, JavaObject] = field(default_factory=dict)
+    # What is still to be done once its rows are computed, which the user's own action does (facts.known sees to it).
+    later: Callable[[], None] | None = None
     # What Spark's cache holds of it.
     cached: list[DataFrame] = field(default_factory=list)
     # Whether it outlives the session: a captured write needs it.

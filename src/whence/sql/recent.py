@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
-from whence.sql.facts import file_versions
 from whence.sql.memory import Recent
 
 MOST = 8
@@ -20,7 +20,7 @@ def computed(c: Catalyst, plan: Plan) -> Plan:
     """The rows of `plan` under its own attributes, computed now or by an earlier trace."""
     if not all(_is_fixed(c, leaf) for leaf in c.leaves(plan)):
         return c.plan_of(c.materialise(plan))
-    files = file_versions(c, plan)
+    files = facts.file_versions(c, plan)
     for known in c.memory.recent:
         if known.files == files and known.query.sameResult(plan):
             return _under(c, known.rows, c.output(plan))
@@ -31,6 +31,8 @@ def computed(c: Catalyst, plan: Plan) -> Plan:
 
 
 def _is_fixed(c: Catalyst, leaf: Plan) -> bool:
+    if class_name(leaf) == "InMemoryRelation":
+        return facts.is_kept(c, leaf)
     return class_name(leaf) in _FIXED or (c.is_file_scan(leaf) and c.tells_files(leaf))
 
 

@@ -8,8 +8,9 @@ reads the analysed plan (the catalogue, a later trace) still sees what the user 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from whence.model.quiet import FACT_COLUMN, FACTS
+from whence.model.quiet import FACTS
 from whence.sql import facts
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -50,6 +51,13 @@ def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> N
     pending = facts.settled(c, node, fact)
     with c.quietly():
         Builder(c, pending, RULES, compute=True, tap=tap).block(pending)
+    fact.later = partial(_finish, c, fact, tap)
+    facts.remember(c, fact)
+    if fact.durable:
+        facts.complete(c, fact)
+
+
+def _finish(c: Catalyst, fact: Fact, tap: Tap | None) -> None:
     if tap is not None:
         tap.finish()
     facts.finish(c, fact)
@@ -119,5 +127,5 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
 
 def _is_ours(c: Catalyst, scan: Plan) -> bool:
     if class_name(scan) == "InMemoryRelation":
-        return all(a.name().startswith(FACT_COLUMN) for a in c.output(scan))
+        return facts.is_kept(c, scan)
     return c.is_file_scan(scan) and any(f"/{FACTS}/" in root for root in c.roots(scan))

@@ -86,7 +86,7 @@ class Tap:
         self._readings = 0
         self._roots: list[list[str]] = []
         self._observed: Observation | None = None
-        self._expected = 0
+        self._kept: tuple[Plan, str] | None = None
 
     def below(self, keys: Sequence[Expr], block: Block) -> Plan:
         """The rows of the block, each of which passes the tap."""
@@ -107,21 +107,20 @@ class Tap:
         self._observed = Observation(f"whence_tap_{self._fact.folder.rsplit('/', 1)[-1]}")
         return frame.observe(self._observed, F.sum(counted).alias("rows"))
 
-    def count(self, kept: DataFrame, counted: str) -> None:
-        """The same of groups in Spark's cache, which this brings there."""
-        (found,) = kept.agg(F.sum(counted)).collect()
-        self._expected = found[0] or 0
+    def kept(self, groups: Plan, counted: str) -> None:
+        """The same of groups in Spark's cache, brought there by the user's action: counted when all is done."""
+        self._kept = groups, counted
 
     def finish(self) -> None:
         """Keep what the attempts that count have told."""
         if self._told is None:
             return
+        expected = self._rows()
         lines = [str(line) for line in list(self._told.value())]
         failures = [line[1:] for line in lines if line.startswith("!")]
         parts: dict[str, list[str]] = {line.split("\t")[1]: line.split("\t") for line in lines if line[:1] != "!"}
         stages = {part[0] for part in parts.values()}
         rows = sum(int(part[3]) for part in parts.values())
-        expected = self._expected if self._observed is None else self._observed.get["rows"] or 0
         if failures or len(stages) > 1 or rows != expected:
             why = failures[0] if failures else f"{rows} rows passed the tap in {len(stages)} stages, not {expected}"
             log.warning("whence did not store the lineage of an aggregate; it will be worked out when asked: %s", why)
@@ -133,6 +132,13 @@ class Tap:
             "bytes": sum(int(part[4]) for part in parts.values()),
             "parts": sorted(part[2] for part in parts.values() if int(part[3])),
         }
+
+    def _rows(self) -> int:
+        if self._kept is not None:
+            groups, counted = self._kept
+            (found,) = self._c.frame(groups).agg(F.sum(counted)).collect()
+            return found[0] or 0
+        return (self._observed.get["rows"] or 0) if self._observed is not None else 0
 
     def _made(self) -> JavaObject:
         c = self._c
