@@ -23,7 +23,7 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs $(ARGS)
+	@$(JAVA) && $(BIN)/python scripts/run_tests.py $(ARGS)
 
 coverage:
 	@$(SETUP) dev

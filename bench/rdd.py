@@ -4,7 +4,8 @@ Word count and grep on Zipf text (8,000 terms) and PigMix L2, L3, L6, L7 and L11
 job is run plainly and under capture in one process, in turn. Then, on what the last captured run left: the size of the
 lineage, tracing one record back (cold: tables opened anew; warm), reading the traced lines, replaying them.
 
-`--memory` measures the workers' peak memory instead, which needs no quiet machine, and keeps it for the next table.
+`--memory` measures the workers' peak memory instead, which needs no quiet machine, and puts it into the last table and
+the next one.
 """
 
 from __future__ import annotations
@@ -255,8 +256,11 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
     key = max(captured(rdd), key=lambda k: lc._open[k].n_out)
     at = np.array([lc._open[key].n_out // 2])
 
+    def walk() -> Any:
+        return lc._open.back_all({Place(*key, lc._open[key].last): at}, lambda _: None)
+
     def trace() -> Any:
-        state = lc._open.back_all({Place(*key, lc._open[key].last): at}, lambda _: None)
+        state = walk()
         for place, positions in state.items():
             records_at(lc, place, positions[:1000])
         return state
@@ -292,7 +296,7 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
     lines: dict[str, list[Any]] = {}
 
     def again() -> None:
-        for p, positions in trace().items():
+        for p, positions in walk().items():
             lines.setdefault(lc._splits[p.stage][p.part].local, []).extend(records_at(lc, p, positions))
         job.act(job.make(_Again(lc.spark, lines)))
 
@@ -354,7 +358,9 @@ def main() -> None:
     parser = arguments(__doc__.splitlines()[0], rounds=7)
     parser.add_argument("--sizes", type=int, nargs="+", default=[70, 500], help="megabytes")
     parser.add_argument("--pairs", type=int, nargs="+", default=None, help="counted rounds, for each of the sizes")
-    parser.add_argument("--jobs", nargs="+", default=None, help="some of the jobs, by name")
+    parser.add_argument(
+        "--jobs", nargs="+", default=None, help="only these jobs, by name; the table keeps what it has of others"
+    )
     parser.add_argument("--budget", type=float, default=None, help="seconds for all; fewer pairs are run to keep to it")
     parser.add_argument("--memory", action="store_true", help="measure the workers' memory, nothing else")
     given = parser.parse_args()
@@ -362,11 +368,13 @@ def main() -> None:
     if given.memory:
         remember_memory(given.sizes, given.jobs, spark)
         spark.stop()
+        if (OUT / "rdd.json").exists():
+            tell(measured_before(OUT / "rdd.json"), given.docs)
         return
     ends = None if given.budget is None else time.perf_counter() + given.budget
     pairs = given.pairs or [given.rounds] * len(given.sizes)
-    peaks = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
-    found: Found = {}
+    before = OUT / "rdd.json"
+    found: Found = measured_before(before) if given.jobs and before.exists() else {}
     for number, (megabytes, rounds) in enumerate(zip(given.sizes, pairs, strict=True)):
         chosen = chosen_jobs(megabytes, given.jobs)
         warmup = 0 if number else given.warmup  # the first size has warmed the JVM; files are read once below
@@ -376,12 +384,27 @@ def main() -> None:
             for at, job in enumerate(chosen):
                 some = affordable(rounds, megabytes, chosen[at:], found, ends)
                 found[job.name, megabytes] = measure(job, spark, some, warmup, tick)
-                if f"{job.name} {megabytes}" in peaks:
-                    found[job.name, megabytes]["memory"] = peaks[f"{job.name} {megabytes}"]
     spark.stop()
+    tell(found, given.docs)
+
+
+def measured_before(path: Path) -> Found:
+    """What a table that was written earlier was made from."""
+    found: Found = {}
+    for key, value in json.loads(path.read_text())["figures"].items():
+        job, size, name = re.fullmatch(r"(.+?) (\d+) (.+)", key).groups()  # type: ignore[union-attr]
+        found.setdefault((job, int(size)), {})[name] = value
+    return found
+
+
+def tell(found: Found, docs: bool) -> None:
+    peaks = json.loads(MEMORY.read_text()) if MEMORY.exists() else {}
+    for (job, size), figures in found.items():
+        if f"{job} {size}" in peaks:
+            figures["memory"] = peaks[f"{job} {size}"]
     target = finish(result_of(found))
     draw(found, LIMIT, target.with_suffix(".png"))
-    if given.docs:
+    if docs:
         write_docs(target)
 
 

@@ -4,8 +4,12 @@
 - backward: from the question about one row of the result until the identities of all its witnesses in all sources are
   computed. The row is the first of the result.
 - forward: from one row of the largest source, one that does touch the result, until the touched rows are there.
+- next: the second question in the same session, about another row of the result (forward: from the same source row);
+  backward and forward are the first of their session.
 - many: as backward, for 10,000 rows of the result at once (Q3 and Q10 without their LIMIT), against that query.
 - show: from the question until the trace is printed: steps with their row counts, witnesses, first rows of each source.
+
+`--scaling 0.1 1 3` measures backward alone at these scale factors, side by side.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from bench.harness import Bars, Measured, Result, Way
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ATTACH_LIMIT, TRACE_LIMIT, MANY_LIMIT = 1.02, 1.0, 3.0
+ATTACH_LIMIT, TRACE_LIMIT, FORWARD_LIMIT, MANY_LIMIT = 1.02, 1.0, 1.2, 3.0
 MANY = 10_000
 
 
@@ -85,7 +89,9 @@ class Runner:
     def __init__(self, spark: SparkSession, case: Case, text: str) -> None:
         self.spark, self.case, self.text = spark, case, text
         self.session: whence.Session | None = None
-        self.first = self.query().first()
+        self.first, *others = self.query().take(2)
+        self.other = others[0] if others else self.first
+        self.next: dict[str, list[float]] = {"backward": [], "forward": []}
         with whence.attach(spark, store=harness.DATA / "store") as w:
             trace = w.backward(self.one_row())
             self.witnesses = compute(trace)
@@ -94,8 +100,8 @@ class Runner:
     def query(self) -> DataFrame:
         return self.spark.sql(self.text)
 
-    def one_row(self) -> DataFrame:
-        return equal(self.query(), self.first, self.case.keys)
+    def one_row(self, row: Any = None) -> DataFrame:
+        return equal(self.query(), row or self.first, self.case.keys)
 
     def attach(self) -> None:
         self.session = whence.attach(self.spark, store=harness.DATA / "store")
@@ -104,9 +110,14 @@ class Runner:
         if self.session is not None:
             self.session.close()
 
-    def backward(self) -> None:
+    def backward(self, row: Any = None) -> None:
         assert self.session is not None
-        compute(self.session.backward(self.one_row()))
+        compute(self.session.backward(self.one_row(row)))
+
+    def ask_again(self, way: str) -> None:
+        question = {"backward": lambda: self.backward(self.other), "forward": self.forward}[way]
+        self.next[way].append(harness.timed(question))
+        self.close()
 
     def forward(self) -> None:
         assert self.session is not None
@@ -124,8 +135,8 @@ class Runner:
         return {
             "query": Way(lambda: self.query().collect()),
             "attached": Way(lambda: self.query().collect(), **with_whence),
-            "backward": Way(self.backward, **with_whence),
-            "forward": Way(self.forward, **with_whence),
+            "backward": Way(self.backward, self.attach, lambda: self.ask_again("backward")),
+            "forward": Way(self.forward, self.attach, lambda: self.ask_again("forward")),
         }
 
 
@@ -133,14 +144,19 @@ def main() -> None:
     parser = harness.arguments("TPC-H: the cost of attaching, and of a trace of one row", rounds=7, warmup=2)
     parser.add_argument("--sf", type=float, default=1, help="scale factor")
     parser.add_argument("--only", nargs="*", help="queries, such as q1 q3")
+    parser.add_argument("--scaling", type=float, nargs="*", help="backward alone at these scale factors")
     asked = parser.parse_args()
 
     cases = [case for case in CASES if not asked.only or case.query in asked.only]
+    if asked.scaling:
+        _scaling(cases, asked)
+        return
     spark = harness.spark_session("bench-sql")
     tpch.register(spark, asked.sf)
     texts = tpch.queries()
     rows, raw, labels = [], {}, []
     ratios: dict[str, list[float]] = {"attached": [], "backward": [], "forward": []}
+    later: dict[str, list[float]] = {"backward": [], "forward": []}
     with harness.progress("TPC-H", len(cases) * 4 * (asked.warmup + asked.rounds)) as tick:
         for case in cases:
             runner = Runner(spark, case, texts[case.query].text)
@@ -152,19 +168,27 @@ def main() -> None:
             runner.close()
             for way in ratios:
                 ratios[way].append(found[way].over(found["query"]))
-            rows.append(_row(case, runner, found))
+            again = {
+                way: Measured(way, tuple(seconds[asked.warmup :])).over(found["query"])
+                for way, seconds in runner.next.items()
+            }
+            for way, ratio in again.items():
+                later[way].append(ratio)
+            rows.append(_row(case, runner, found, again))
             labels.append(case.query.upper())
-            raw[case.query] = {name: measured.seconds for name, measured in found.items()}
+            raw[case.query] = {name: measured.seconds for name, measured in found.items()} | {"next": runner.next}
     many = _many(spark, [case for case in cases if case.query in ("q3", "q10")], texts, asked)
     spark.stop()
 
     attached, backward, forward = (median(ratios[way]) for way in ("attached", "backward", "forward"))
+    next_back, next_forth = (median(later[way]) for way in ("backward", "forward"))
     result = Result(
         name="sql",
         title=f"TPC-H at scale factor {asked.sf:g}: attaching, and tracing one row",
         line=(
-            f"attached {attached:.3f}x (promised {ATTACH_LIMIT}), backward {backward:.2f}x, forward {forward:.2f}x "
-            f"of the query's own time (promised {TRACE_LIMIT}); medians over {len(cases)} queries; "
+            f"attached {attached:.3f}x (promised {ATTACH_LIMIT}); of the query's own time, medians over {len(cases)} "
+            f"queries: backward {backward:.2f}x, next {next_back:.2f}x (promised {TRACE_LIMIT}), forward "
+            f"{forward:.2f}x, next {next_forth:.2f}x (promised {FORWARD_LIMIT}); "
             f"{MANY:,} rows at once {max((x for _, x in many.values()), default=0):.2f}x (promised {MANY_LIMIT})"
         ),
         columns=(
@@ -173,8 +197,10 @@ def main() -> None:
             "attached",
             "backward s",
             "backward",
+            "next",
             "forward s",
             "forward",
+            "next",
             "witnesses",
             "show s",
         ),
@@ -183,6 +209,8 @@ def main() -> None:
             "attached": attached,
             "backward": backward,
             "forward": forward,
+            "next backward": next_back,
+            "next forward": next_forth,
             "worst backward": max(ratios["backward"]),
             "worst forward": max(ratios["forward"]),
             **{f"many {query}": ratio for query, (_, ratio) in many.items()},
@@ -190,7 +218,8 @@ def main() -> None:
         notes=(
             f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; "
             "ratios are medians of the rounds' ratios to the query without whence.",
-            "backward and forward answer for one row, with nothing recorded beforehand; "
+            "backward and forward answer for one row, with nothing recorded beforehand, as the first question of their "
+            "session; next is the second question, about another row: the rows that a LIMIT keeps are known then. "
             "show is the time from the question until the trace is printed, with the first rows of every source.",
             *[
                 f"{query.upper()} without its LIMIT, {picked:,} rows traced at once: {ratio:.2f}x that query's time."
@@ -217,7 +246,46 @@ def _many(spark: SparkSession, cases: list[Case], texts: Any, asked: Any) -> dic
     return found
 
 
-def _row(case: Case, runner: Runner, found: dict[str, Measured]) -> tuple[str, ...]:
+def _scaling(cases: list[Case], asked: Any) -> None:
+    spark = harness.spark_session("bench-scaling")
+    texts = tpch.queries()
+    ratios: dict[float, list[float]] = {}
+    raw: dict[str, Any] = {}
+    with harness.progress("scaling", len(asked.scaling) * len(cases) * 2 * (asked.warmup + asked.rounds)) as tick:
+        for sf in asked.scaling:
+            tpch.register(spark, sf)
+            for case in cases:
+                runner = Runner(spark, case, texts[case.query].text)
+                ways = {way: runner.ways()[way] for way in ("query", "backward")}
+                found = harness.interleaved(
+                    ways, asked.rounds, asked.warmup, lambda way, at=f"{sf:g} {case.query}": tick(f"{at} {way}")
+                )
+                ratios.setdefault(sf, []).append(found["backward"].over(found["query"]))
+                raw[f"{case.query} {sf:g}"] = {name: measured.seconds for name, measured in found.items()}
+    spark.stop()
+    middle = {sf: median(by_query) for sf, by_query in ratios.items()}
+    result = Result(
+        name="scaling",
+        title="TPC-H: backward at growing scale factors",
+        line="backward, median of the queries: " + ", ".join(f"sf {sf:g} {x:.2f}x" for sf, x in middle.items()),
+        columns=("query", *[f"sf {sf:g}" for sf in ratios]),
+        rows=[
+            (case.query.upper(), *[f"{by_query[i]:.2f}x" for by_query in ratios.values()])
+            for i, case in enumerate(cases)
+        ],
+        figures={f"sf {sf:g}": x for sf, x in middle.items()},
+        notes=(f"{asked.rounds} rounds after {asked.warmup}; the first question of a session, over the query's time.",),
+        raw=raw,
+    )
+    target = harness.finish(
+        result,
+        Bars([c.query.upper() for c in cases], {f"sf {sf:g}": r for sf, r in ratios.items()}, "x the query's own time"),
+    )
+    if asked.docs:
+        harness.write_docs(target)
+
+
+def _row(case: Case, runner: Runner, found: dict[str, Measured], again: dict[str, float]) -> tuple[str, ...]:
     query = found["query"]
     return (
         case.query.upper(),
@@ -225,8 +293,10 @@ def _row(case: Case, runner: Runner, found: dict[str, Measured]) -> tuple[str, .
         f"{found['attached'].over(query):.3f}x",
         f"{found['backward'].median:.2f}",
         f"{found['backward'].over(query):.2f}x",
+        f"{again['backward']:.2f}x",
         f"{found['forward'].median:.2f}",
         f"{found['forward'].over(query):.2f}x",
+        f"{again['forward']:.2f}x",
         f"{runner.witnesses:,}",
         f"{runner.shown:.2f}",
     )

@@ -3,7 +3,7 @@
 - captured: the query under capture, against the query without: the lineage of every group is written down in the same
   pass. Each round captures anew.
 - trace: from the question about one row of the result until the identities of all its witnesses in all sources are
-  there, taken from what was written down; the row is the first of the result.
+  there and counted, taken from what was written down; the row is the first of the result.
 - bytes: what the store takes for one association (one source row of one group), after sorting and compressing.
 """
 
@@ -71,7 +71,7 @@ class Runner:
 
         def trace() -> None:
             asked = self.session.backward(one)
-            self.witnesses = sum(ids.count() for ids in asked._found.witnesses.values())
+            self.witnesses = sum(asked.witness_counts.values())
             found.append(asked.strategy)
 
         trace()  # as the query's own time, the trace's is told warm

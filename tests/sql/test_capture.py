@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
 from sql.test_operators import T
+from whence.model import Strategy
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +180,48 @@ def test_what_cannot_be_captured_is_run_all_the_same(session: whence.Session, ca
     assert "could not capture" in caplog.text
     with pytest.raises(whence.NonDeterministic):
         print(session.backward(df))
+
+
+def sales(session: whence.Session, path: Path, rows: str) -> DataFrame:
+    session.spark.sql(f"select * from values {rows} as sales(rid, k, v)").coalesce(1).write.mode("overwrite").parquet(
+        str(path)
+    )
+    return session.spark.read.parquet(str(path))
+
+
+def test_groups_of_an_action_stay_in_spark_and_are_computed_again_should_they_be_lost(
+    session: whence.Session, tmp_path: Path
+) -> None:
+    df = sales(session, tmp_path / "sales", "(1, 'a', 5), (2, 'b', 7), (3, 'a', 1)").groupBy("k").agg(F.sum("v"))
+    with session.capture():
+        assert {tuple(row) for row in df.collect()} == {("a", 6), ("b", 7)}
+    session.spark.catalog.clearCache()
+    trace = session.backward(df.where("k = 'a'"))
+    assert {row.rid for row in trace["sales"].collect()} == {1, 3}
+    assert trace.strategy is Strategy.STORED
+    assert trace.witness_counts == {"sales": 2}
+
+
+def test_the_catalogue_sees_nothing_of_what_is_kept(session: whence.Session, tmp_path: Path) -> None:
+    df = sales(session, tmp_path / "sales", "(1, 'a', 5)").groupBy("k").agg(F.sum("v"))
+    before = {dataset.name for dataset in session.catalog.datasets()}
+    with session.capture():
+        df.collect()
+    assert {dataset.name for dataset in session.catalog.datasets()} == before
+
+
+def test_what_a_limit_keeps_is_computed_once_and_anew_when_files_change(
+    session: whence.Session, tmp_path: Path
+) -> None:
+    def best() -> whence.Trace:
+        return session.backward(session.spark.read.parquet(str(tmp_path / "sales")).orderBy(F.desc("v")).limit(1))
+
+    sales(session, tmp_path / "sales", "(1, 'a', 5), (2, 'b', 7)")
+    kept = session._plans().memory.recent
+    kept.clear()
+    assert [row.rid for row in best()["sales"].collect()] == [2]
+    assert [row.rid for row in best()["sales"].collect()] == [2]
+    assert len(kept) == 1
+    sales(session, tmp_path / "sales", "(1, 'a', 50), (2, 'b', 7)")
+    assert [row.rid for row in best()["sales"].collect()] == [1]
+    assert len(kept) == 2

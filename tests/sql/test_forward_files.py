@@ -25,6 +25,7 @@ QUERIES = {
     "both": "select id, k from l where v > 1 union all select id, k from l where k = 'x'",
     "without": "select id, k from l where k not in (select k from r where k is not null)",
     "counted": "select count(*) as n from l where v = 5",
+    "kept": "select id, v from l order by v desc, id limit 3",
 }
 
 

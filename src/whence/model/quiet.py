@@ -4,3 +4,6 @@ already. The watcher leaves it out of the catalogue."""
 
 FACTS = "whence-facts"
 """The directory of what SQL capture writes down; a query that reads it reads nothing of its own."""
+
+FACT_COLUMN = "whence_fact_"
+"""How the columns of what SQL capture keeps in Spark's cache are called, before their number."""

@@ -22,6 +22,8 @@ import com.github.luben.zstd.Zstd;
  * An id is file (12 bits) and row (32 bits); a group's ids are sorted, each once, as differences of a fixed width.
  */
 public class Tap implements Serializable, TaskCompletionListener {
+    // whence writes here, for each number of readings, the method `pass` that Spark's generated code calls.
+    /* PASS */
     private static final int CHUNK = 1 << 20;
     private static final int MOST_FILES = 1 << 12;
     private static final long MOST_ROWS = 1L << 32;
@@ -43,6 +45,8 @@ public class Tap implements Serializable, TaskCompletionListener {
     private transient long[][] ids;
     private transient long[] files;
     private transient int[] fileCounts;
+    private transient int[] lastCode;
+    private transient long[] row;
     // its groups: an open hash table from the key's hash to its slot
     private transient int groups;
     private transient long[] keys;
@@ -61,6 +65,8 @@ public class Tap implements Serializable, TaskCompletionListener {
         ids = new long[readings][4096];
         files = new long[readings * MOST_FILES];
         fileCounts = new int[readings];
+        lastCode = new int[readings];
+        row = new long[2 * readings];
         keys = new long[1024];
         checks = new int[1024];
         table = new int[4096];
@@ -70,13 +76,19 @@ public class Tap implements Serializable, TaskCompletionListener {
         }
         String name = "part-" + context.stageId() + "-" + context.partitionId() + "-" + context.taskAttemptId() + ".tap";
         path = new Path(folder, name);
+        Path finished = new Path(path.getParent().getParent(), "fact.json");
+        try {
+            if (finished.getFileSystem(SparkHadoopUtil.get().conf()).exists(finished)) {
+                failure = "computed once more, after all was told";
+            }
+        } catch (Exception problem) {
+            failure = problem.toString();
+        }
         context.addTaskCompletionListener(this);
     }
 
-    protected final boolean pass(long key, int check, Object[] row) {
-        if (!begun) {
-            begin();
-        }
+    /** One row of the group with these hashes; `row` has file and row number for each reading, negative if missing. */
+    private boolean put(long key, int check) {
         if (failure != null) {
             return true;
         }
@@ -90,9 +102,8 @@ public class Tap implements Serializable, TaskCompletionListener {
         }
         try {
             for (int reading = 0; reading < readings; reading++) {
-                Long file = (Long) row[2 * reading];
-                Long number = (Long) row[2 * reading + 1];
-                ids[reading][size] = number == null ? -1L : pack(reading, file.longValue(), number.longValue());
+                long number = row[2 * reading + 1];
+                ids[reading][size] = number < 0 ? -1L : pack(reading, row[2 * reading], number);
             }
             slots[size] = slot(key, check);
             size++;
@@ -104,12 +115,16 @@ public class Tap implements Serializable, TaskCompletionListener {
     }
 
     private long pack(int reading, long file, long row) {
-        if (row < 0 || row >= MOST_ROWS) {
+        if (row >= MOST_ROWS) {
             throw new IllegalArgumentException("a row number is too large: " + row);
         }
         int start = reading * MOST_FILES;
         int count = fileCounts[reading];
-        int code = count - 1;
+        int code = lastCode[reading];
+        if (code < count && files[start + code] == file) {
+            return ((long) code << 32) | row;
+        }
+        code = count - 1;
         while (code >= 0 && files[start + code] != file) {
             code--;
         }
@@ -121,6 +136,7 @@ public class Tap implements Serializable, TaskCompletionListener {
             files[start + code] = file;
             fileCounts[reading] = count + 1;
         }
+        lastCode[reading] = code;
         return ((long) code << 32) | row;
     }
 

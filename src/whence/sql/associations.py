@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,43 @@ _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 @dataclass(frozen=True)
 class Found:
-    """Source rows of one reading: for each the place of its group in what was asked for, file hash and number."""
+    """Source rows of one reading: for each the place of its group in what was asked for, and its id: the number of its
+    file in `files`, the files' hashes, above its row number."""
 
     group: Longs
-    file: Longs
-    row: Longs
+    id: Longs
+    files: Longs
+
+    def file_and_row(self, ids: Longs) -> tuple[Longs, Longs]:
+        return self.files[ids >> _ROW_BITS], ids & ((1 << _ROW_BITS) - 1)
 
 
 def look_up(folder: str, parts: Sequence[str], readings: int, keys: Sequence[tuple[int, int]]) -> list[Found]:
     """The rows behind each group; a group is asked for by the two hashes of its key."""
     wanted = {key: place for place, key in enumerate(keys)}
     hashes = np.array(sorted({key for key, _ in keys}), dtype=np.int64)
-    pieces: list[list[tuple[Longs, Longs, Longs]]] = [[] for _ in range(readings)]
+    found = [_Gathered() for _ in range(readings)]
     for part in parts:
         for chunk in _chunks(_read(f"{folder}/{part}"), readings):
-            chunk.add(hashes, wanted, pieces)
-    return [_joined(piece) for piece in pieces]
+            chunk.add(hashes, wanted, found)
+    return [one.joined() for one in found]
 
 
-def _joined(pieces: list[tuple[Longs, Longs, Longs]]) -> Found:
-    if not pieces:
-        empty = np.empty(0, dtype=np.int64)
-        return Found(empty, empty, empty)
-    group, file, row = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    return Found(group, file, row)
+@dataclass(frozen=True)
+class _Gathered:
+    files: dict[int, int] = field(default_factory=dict)
+    groups: list[Longs] = field(default_factory=list)
+    ids: list[Longs] = field(default_factory=list)
+
+    def numbers(self, files: Longs) -> Longs:
+        """What to add to a chunk's ids: its files have other numbers there."""
+        known = [self.files.setdefault(int(file), len(self.files)) for file in files]
+        return (np.array(known, dtype=np.int64) - np.arange(len(known))) << _ROW_BITS
+
+    def joined(self) -> Found:
+        nothing = [np.empty(0, dtype=np.int64)]
+        files = np.array(list(self.files), dtype=np.int64)
+        return Found(np.concatenate(self.groups or nothing), np.concatenate(self.ids or nothing), files)
 
 
 @dataclass(frozen=True)
@@ -60,7 +73,7 @@ class _Chunk:
         self,
         hashes: Longs,
         wanted: dict[tuple[int, int], int],
-        pieces: list[list[tuple[Longs, Longs, Longs]]],
+        found: list[_Gathered],
     ) -> None:
         slots = [
             (int(slot), place)
@@ -74,16 +87,18 @@ class _Chunk:
             sizes = counts.astype(np.int64) * widths
             ends = np.cumsum(sizes)
             body = pa.decompress(packed, length, codec="zstd", asbytes=True) if length else b""
+            gathered, moved = found[reading], found[reading].numbers(self.files[reading])
             for slot, place in slots:
                 count = int(counts[slot])
                 if not count:
                     continue
                 start = int(ends[slot] - sizes[slot])
                 steps = np.frombuffer(body, _WIDTHS[int(widths[slot])], count, start)
-                ids = np.cumsum(steps.astype(np.int64))
-                file = self.files[reading][ids >> _ROW_BITS]
-                row = ids & ((1 << _ROW_BITS) - 1)
-                pieces[reading].append((np.full(count, place, dtype=np.int64), file, row))
+                ids = np.cumsum(steps, dtype=np.int64)
+                if moved.any():
+                    ids += moved[ids >> _ROW_BITS]
+                gathered.groups.append(np.full(count, place, dtype=np.int64))
+                gathered.ids.append(ids)
 
 
 def _chunks(content: memoryview, readings: int) -> Iterator[_Chunk]:

@@ -89,7 +89,7 @@ class Builder:
         if fact is None:
             return self.c.plan_of(self.c.materialise(plan))
         self._taken.add(node)
-        found = facts.table(self.c, fact, part, plan, self.tap.watch if self.tap and fact.certain else None)
+        found = facts.table(self.c, fact, part, plan, self.tap if fact.certain else None)
         if part == facts.ROWS and fact.open:
             fact.own = facts.positions_of(self.c, self.c.output(node.plan), plan)
         return found

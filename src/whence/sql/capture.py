@@ -98,7 +98,7 @@ class Capture:
     # --- DataFrames
 
     def _action(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> Any:
-        return method(self.captured(df), *args, **options)
+        return method(self.captured(df, durable=False), *args, **options)
 
     def _keeping(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
         """What is cached must be what is written down; the DataFrame that was asked to keep its rows becomes that."""
@@ -197,10 +197,12 @@ class Capture:
         pending = Pending(c, put_back(c, query), root, columns)
         return c.copy(plan, query=c.plan_of(captured)), pending
 
-    def captured(self, df: DataFrame) -> DataFrame:
-        """The same rows, computed from what is written down; `df` itself where there is nothing to write down."""
+    def captured(self, df: DataFrame, *, durable: bool = True) -> DataFrame:
+        """The same rows, computed from what is written down; `df` itself where there is nothing to write down.
+
+        Not durable: what would come out the same again may stay in memory."""
         try:
-            return self._captured(df)
+            return self._captured(df, durable)
         except Exception as problem:
             self._warn(problem)
             return df
@@ -213,7 +215,7 @@ class Capture:
             exc_info=log.isEnabledFor(logging.DEBUG),
         )
 
-    def _captured(self, df: DataFrame) -> DataFrame:
+    def _captured(self, df: DataFrame, durable: bool) -> DataFrame:
         c = self._c
         if c.is_cached(df):
             if not c.plan_of(df).deterministic():
@@ -226,7 +228,7 @@ class Capture:
         tree = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
         settled = settle(c, tree, write=True)
         if settled is tree:
-            settled = tap_aggregate(c, tree)
+            settled = tap_aggregate(c, tree, durable)
         if settled is tree:
             return df
         return DataFrame(c.frame(for_the_user(c, settled))._jdf, df.sparkSession)

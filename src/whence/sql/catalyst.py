@@ -27,7 +27,7 @@ __all__ = ["Attr", "Catalyst", "Expr", "Plan", "class_name", "to_list"]
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _CALL_SITE = "callSite.short"
-_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
+_BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
 _WIDER = 4
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
@@ -136,54 +136,53 @@ class Catalyst(Making, Files):
                 self._small.sessionState().conf().setConfString(name, value)
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
-    def materialise(self, plan: Plan) -> DataFrame:
-        """Compute once and keep in Spark's block manager; the plan below is cut off, attribute ids stay.
+    def materialise(self, plan: Plan, *, eager: bool = True) -> DataFrame:
+        """Compute once, now or on the first use, and keep in Spark's block manager; the plan below is cut off,
+        the ids of attributes stay.
 
         Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
         context: Any = self.spark.sparkContext._jsc
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            return self.wide_frame(plan).localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return self.wide_frame(plan).localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
+
+    def in_cache(self, frame: DataFrame) -> Plan:
+        """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
+        frame.persist(StorageLevel.MEMORY_AND_DISK)
+        session = frame._jdf.sparkSession()
+        return self._dataset.ofRows(session, self.plan_of(frame)).queryExecution().withCachedData()
 
     def wide_frame(self, plan: Plan) -> DataFrame:
         """A DataFrame of a query whose rows carry identities."""
         return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
 
     def _session_for_wide_rows(self) -> JavaObject:
-        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and a table
-        that the query itself would broadcast should still be."""
+        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
+        the query itself would broadcast should still be. That is decided when sizes are known: a higher threshold for
+        estimates made Spark broadcast tables of millions of rows."""
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
         settings = conf.getAllConfs().hashCode()
         if self._wide is None or self._wide[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
-            if threshold > 0:
+            if threshold > 0 and not conf.contains(_BROADCAST):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
             self._wide = (settings, wide)
         return self._wide[1]
 
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
+        self.memory.recent.clear()
         context: Any = self.spark.sparkContext._jsc
         if context is None:  # stopped: nothing is left
             return
         for kept in dict(context.getPersistentRDDs()).values():
             if kept.rdd().creationSite().shortForm() == self._mark:
                 kept.rdd().unpersist(False)
-
-    def registered(self, name: str, args: Sequence[Expr]) -> Expr:
-        """A call of a registered function; the analyzer resolves it over values of the same types."""
-        values = [self._exprs.Literal.default(arg.dataType()) for arg in args]
-        call = self.alias(self.function(name, *values), "whence_call")
-        analysed = self.plan_of(self.frame(self.project([call], self._plans.OneRowRelation())))
-        return analysed.projectList().head().child().withNewChildren(self.seq(args))
-
-    def unregister(self, name: str) -> None:
-        self.spark._jsparkSession.sessionState().catalog().dropTempFunction(name, True)
 
     # --- taking plans apart
 

@@ -6,8 +6,9 @@ small sets of keys, which are turned into filters that Spark can push into the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,12 +19,41 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
 from whence.sql.sources import FILE, ROW, identify
-from whence.sql.stored import answers
+from whence.sql.stored import Answer, answers
 
 # Up to this many keys become literals in a filter; more are joined.
 FEW = 200
 
+# Fewer rows than these are counted without compiling code for it.
+SMALL = 20_000
+
 OUTPUT = "output"
+
+
+class Frames(Mapping[int, DataFrame]):
+    """DataFrames by number, each made when it is first asked for: Spark takes its time to analyse one."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, DataFrame] = {}
+        self._makers: dict[int, Callable[[], DataFrame]] = {}
+
+    def give(self, number: int, make: Callable[[], DataFrame]) -> None:
+        self._makers[number] = make
+        self._made.pop(number, None)
+
+    def __getitem__(self, number: int) -> DataFrame:
+        if number not in self._made:
+            self._made[number] = self._makers[number]()
+        return self._made[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._makers
 
 
 @dataclass(eq=False)
@@ -34,7 +64,7 @@ class Evaluation:
     output: Attr | None = None
     blocks: dict[int, Block] = field(default_factory=dict)
     # Identities of the witnesses of each reading, by reading number.
-    witnesses: dict[int, DataFrame] = field(default_factory=dict)
+    witnesses: Frames = field(default_factory=Frames)
     rows: DataFrame | None = None
     _selected: dict[int, DataFrame] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
@@ -43,16 +73,17 @@ class Evaluation:
     _later: dict[int, Callable[[], None]] = field(default_factory=dict)
     # Readings whose witnesses were known from the store.
     stored: set[int] = field(default_factory=set)
+    # The number of rows selected in a block, and of witnesses at a reading, where they are known.
+    totals: dict[int, int] = field(default_factory=dict)
+    counts: dict[int, int] = field(default_factory=dict)
 
-    def answered(self, witnesses: Mapping[int, DataFrame], link: Lookup, there: Plan) -> None:
-        self.witnesses.update(witnesses)
-        self.stored.update(witnesses)
+    def answered(self, witnesses: Mapping[int, Answer], link: Lookup, there: Plan) -> None:
+        for number, answer in witnesses.items():
+            self.witnesses.give(number, answer.frame)
+            self.counts[number] = answer.count
+            self.stored.add(number)
         self.blocks[link.block.number] = link.block
         self._later[link.block.number] = lambda: _look_up(self, link, there)
-
-    def is_stored(self, number: int) -> bool:
-        """Whether the witnesses of this block's readings are known and nothing else of it has been asked for."""
-        return number in self._later
 
     def _work_out(self, number: int) -> None:
         later = self._later.pop(number, None)
@@ -83,9 +114,33 @@ class Evaluation:
                 self._selected[number] = self.c.materialise(self._selections[number])
         return self._selected[number]
 
+    def count(self, block: Block) -> None:
+        """Compute what `selected` gives, and in the same job how much that is."""
+        once = [link for link in block.annotated.links if isinstance(link, Reading) and self.is_once(link)]
+        with working(f"tracing {block.node.kind}"), self.c.quietly():
+            frame = self.c.materialise(self._selections[block.number], eager=False)
+            columns = [F.count(F.when(here[-1].isNotNull(), 1)) for here in self.columns(frame, once)]
+            total, *counts = _renamed(frame).agg(F.count(F.lit(1)), *columns).collect()[0]
+        self._selected[block.number] = frame
+        self.totals[block.number] = total
+        self.counts.update((link.place.number, n) for link, n in zip(once, counts, strict=True))
+
+    def is_once(self, link: Reading) -> bool:
+        return link.once and self.output is None
+
+    def columns(self, frame: DataFrame, links: Sequence[Reading]) -> list[list[Column]]:
+        """The columns of each link's identity, by the names that `_renamed` gives."""
+        places = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(self.c.output(self.c.plan_of(frame)))}
+        return [[F.col(places[attr.exprId().id()]) for attr in link.attrs] for link in links]
+
     @property
     def c(self) -> Catalyst:
         return self.lineage.c
+
+
+def _renamed(frame: DataFrame) -> DataFrame:
+    """Identities may have one name; by number each has its own."""
+    return frame.toDF(*[f"a{i}" for i in range(len(frame.columns))])
 
 
 def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = False) -> Evaluation:
@@ -118,7 +173,7 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         _descend(evaluation, link.block, below if condition is None else c.filter(condition, below))
     for reading in lineage.readings:
         if reading.number not in evaluation.witnesses:
-            evaluation.witnesses[reading.number] = _no_ids(evaluation, reading)
+            evaluation.witnesses.give(reading.number, partial(_no_ids, evaluation, reading))
     return evaluation
 
 
@@ -136,6 +191,8 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     evaluation.select(block, plan)
     if not block.annotated.attrs:
         return
+    if all(isinstance(link, Reading) for link in block.annotated.links):
+        evaluation.count(block)
     # What is asked of a store is asked once: there is no need to keep the rows that ask.
     known = all(isinstance(link, Lookup) and link.stored is not None for link in block.annotated.links)
     kept = evaluation.selection(block.number) if known else c.plan_of(evaluation.selected(block.number))
@@ -143,7 +200,8 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
         there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
             ids = c.project([*carried, *link.attrs], there)
-            evaluation.witnesses[link.place.number] = c.frame(ids if link.once and not carried else c.distinct(ids))
+            plan = ids if evaluation.is_once(link) else c.distinct(ids)
+            evaluation.witnesses.give(link.place.number, partial(c.frame, plan))
         elif (found := answers(c, link, there, carried)) is not None:
             evaluation.answered(found, link, there)
         else:
@@ -265,30 +323,33 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
 
 
 def witness_counts(evaluation: Evaluation) -> dict[int, int]:
-    """The number of witnesses of each reading: one job for each block of the query."""
-    c = evaluation.c
+    """The number of witnesses of each reading: at most one job for each block of the query."""
     counts = dict.fromkeys((reading.number for reading in evaluation.lineage.readings), 0)
     for number, block in evaluation.blocks.items():
         links = [link for link in block.annotated.links if isinstance(link, Reading)]
         if not links:
             continue
-        if evaluation.is_stored(number):
-            counts.update((link.place.number, evaluation.witnesses[link.place.number].count()) for link in links)
-            continue
-        selected = evaluation.selected(number)
-        names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(c.plan_of(selected)))}
-        columns = []
-        for link in links:
-            own = [F.col(names[attr.exprId().id()]) for attr in link.attrs]
-            there = own[-1].isNotNull()
-            if link.once and evaluation.output is None:
-                columns.append(F.count(F.when(there, 1)))
-            else:
-                columns.append(F.count_distinct(F.when(there, F.struct(*own))))
-        with c.quietly():
-            found = selected.toDF(*names.values()).agg(*columns).collect()[0]
-        counts.update(zip((link.place.number for link in links), found, strict=True))
+        left = [link for link in links if link.place.number not in evaluation.counts]
+        if left:
+            evaluation.counts.update(_counted(evaluation, number, left))
+        counts.update((link.place.number, evaluation.counts[link.place.number]) for link in links)
     return counts
+
+
+def _counted(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> dict[int, int]:
+    c = evaluation.c
+    selected = evaluation.selected(number)
+    columns = []
+    for link, own in zip(links, evaluation.columns(selected, links), strict=True):
+        there = own[-1].isNotNull()
+        one = F.when(there, 1) if evaluation.is_once(link) else F.when(there, F.struct(*own))
+        columns.append(F.count(one) if evaluation.is_once(link) else F.count_distinct(one))
+    counting = _renamed(selected).agg(*columns)
+    with c.quietly():
+        if evaluation.totals.get(number, SMALL) < SMALL:
+            counting = c.small_frame(c.plan_of(counting))
+        found = counting.collect()[0]
+    return {link.place.number: n for link, n in zip(links, found, strict=True)}
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:

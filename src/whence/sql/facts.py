@@ -1,24 +1,28 @@
 """Facts: operators whose rows are written down in the store, each row with the identities behind it.
 
 What may come out otherwise the next time (rand, an unordered LIMIT) is computed once, as Parquet; the user's result is
-computed from exactly that, and every later trace of the same plan over the same files takes it from there.
+computed from exactly that, and every later trace of the same plan over the same files takes it from there. What would
+come out the same is kept for speed alone: for an action in Spark's cache, for a write as Parquet too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
-from whence.model.quiet import FACTS
+from whence.model.quiet import FACT_COLUMN, FACTS
 from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
 from whence.sql.memory import Fact, FileVersion
 from whence.sql.tree import Node
+
+if TYPE_CHECKING:
+    from whence.sql.taps import Tap
 
 ROWS = "rows"
 META = "fact.json"
@@ -41,19 +45,29 @@ def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
         if fact.operator.sameResult(plan):
             found = found or file_versions(c, plan)
             if found == fact.sources:
+                complete(c, fact)
                 return fact
     return None
 
 
+def complete(c: Catalyst, fact: Fact) -> None:
+    later, fact.later = fact.later, None
+    if later is not None:
+        with c.quietly():
+            later()
+
+
 def remember(c: Catalyst, fact: Fact) -> None:
-    c.memory.facts.setdefault(class_name(fact.operator), []).append(fact)
+    """Of two facts of one operator, the one that lasts is found first."""
+    known = c.memory.facts.setdefault(class_name(fact.operator), [])
+    known.insert(0 if fact.durable else len(known), fact)
 
 
-def new(c: Catalyst, operator: Plan, *, certain: bool = False) -> Fact:
+def new(c: Catalyst, operator: Plan, *, certain: bool = False, durable: bool = True) -> Fact:
     if c.memory.folder is None:
         raise StoreError("Nothing can be written down: this session has no store for it.")
     folder = f"{c.memory.folder}/{FACTS}/{uuid4().hex}"
-    return Fact(folder, operator, file_versions(c, operator), certain)
+    return Fact(folder, operator, file_versions(c, operator), certain, durable=durable)
 
 
 def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
@@ -64,13 +78,11 @@ def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
     return frozenset(found)
 
 
-def table(
-    c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None = None
-) -> Plan:
+def table(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None = None) -> Plan:
     """The part of the fact that `plan` computes, under `plan`'s own attributes; written if it is not there yet."""
     attrs = c.output(plan)
     if part not in fact.parts:
-        _write(c, fact, part, plan, watch)
+        _write(c, fact, part, plan, tap)
     return _scan(c, fact, part, attrs, range(len(attrs)))
 
 
@@ -79,15 +91,21 @@ def own_rows(c: Catalyst, fact: Fact, like: Plan) -> Plan:
     return _scan(c, fact, ROWS, c.output(like), fact.own)
 
 
-def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, watch: Callable[[DataFrame, str], DataFrame] | None) -> None:
+def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None) -> None:
     if not fact.open:
         raise StoreError(f"What was written down in {fact.folder} has no part {part}.")
     frame = c.wide_frame(plan)
-    fields = [StructField(f"c{i}", f.dataType, True) for i, f in enumerate(frame.schema.fields)]
+    fields = [StructField(f"{FACT_COLUMN}{i}", f.dataType, True) for i, f in enumerate(frame.schema.fields)]
     named = frame.toDF(*[f.name for f in fields])
-    if watch is not None:
-        named = watch(named, fields[-1].name)
-    named.write.options(**_QUICKLY).parquet(f"{fact.folder}/{part}")
+    if fact.durable:
+        if tap is not None:
+            named = tap.watch(named, fields[-1].name)
+        named.write.options(**_QUICKLY).parquet(f"{fact.folder}/{part}")
+    else:
+        fact.cached.append(named)
+        fact.scans[part] = c.in_cache(named)
+        if tap is not None:
+            tap.kept(fact.scans[part], fields[-1].name)
     fact.parts[part] = StructType(fields).json()
 
 
@@ -102,8 +120,13 @@ def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: 
     return c.project([c.alias_as(columns[p], attr) for p, attr in zip(positions, attrs, strict=True)], scan)
 
 
+def is_kept(c: Catalyst, cached: Plan) -> bool:
+    """Whether rows in Spark's cache are of a fact."""
+    return all(a.name().startswith(FACT_COLUMN) for a in c.output(cached))
+
+
 def finish(c: Catalyst, fact: Fact) -> None:
-    """Nothing more is written; from now on the fact is known."""
+    """Nothing more is written."""
     fact.open = False
     meta = {
         "layout": LAYOUT,
@@ -114,7 +137,6 @@ def finish(c: Catalyst, fact: Fact) -> None:
         "tapped": fact.tapped,
     }
     c.write_text(f"{fact.folder}/{META}", json.dumps(meta))
-    remember(c, fact)
 
 
 def load(c: Catalyst, folder: str, operator: Plan) -> Fact | None:
@@ -169,6 +191,8 @@ def forget(c: Catalyst) -> None:
     """Remove what was written down for this session alone."""
     for known in c.memory.facts.values():
         for fact in known:
+            for frame in fact.cached:
+                frame.unpersist()
             if not fact.lasting:
                 c.remove(fact.folder)
     c.memory.facts.clear()

@@ -35,6 +35,7 @@ class Files(ABC):
     spark: SparkSession
     _hadoop: tuple[Any, Any] | None = None
     _jvm: Any
+    _with_subquery: JavaObject
 
     @property
     def _java(self) -> Any:
@@ -48,13 +49,16 @@ class Files(ABC):
 
     # --- behind a plan
 
-    def file_leaves(self, plan: Plan) -> list[Plan]:
-        """The scans of files in a plan, also in its subqueries."""
+    def leaves(self, plan: Plan) -> list[Plan]:
+        """Also those of its subqueries."""
         found = to_list(plan.collectLeaves())
-        if "ubquery" in plan.toString() or "exists#" in plan.toString():
+        if plan.containsPattern(self._with_subquery):
             for below in to_list(plan.subqueriesAll()):
                 found += to_list(below.collectLeaves())
-        return [leaf for leaf in found if self.is_file_scan(leaf)]
+        return found
+
+    def file_leaves(self, plan: Plan) -> list[Plan]:
+        return [leaf for leaf in self.leaves(plan) if self.is_file_scan(leaf)]
 
     def is_file_scan(self, leaf: Plan) -> bool:
         return leaf.getClass().getSimpleName() == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)

@@ -248,6 +248,19 @@ class Making:
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)
 
+    def or_less_than_zero(self, expr: Expr) -> Expr:
+        """A number that is never NULL: -1 where it was."""
+        return self._exprs.Coalesce(self.seq([expr, self.long(-1)]))
+
+    def call(self, target: JavaObject, method: str, args: Sequence[Expr]) -> Expr:
+        """A call of a method of a Java object, which gives true or false.
+
+        As it is not deterministic, Spark evaluates it once for each row, there and nowhere else."""
+        kind = self._jvm.org.apache.spark.sql.types.ObjectType(target.getClass())
+        boolean = self._jvm.org.apache.spark.sql.types.DataTypes.BooleanType
+        literal = self._exprs.Literal(target, kind)
+        return self._exprs.objects.Invoke(literal, method, boolean, self.seq(args), self._empty, False, False, False)
+
     # --- making plans
 
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:

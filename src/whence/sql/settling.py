@@ -8,6 +8,7 @@ reads the analysed plan (the catalogue, a later trace) still sees what the user 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from whence.model.quiet import FACTS
 from whence.sql import facts
@@ -50,12 +51,19 @@ def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> N
     pending = facts.settled(c, node, fact)
     with c.quietly():
         Builder(c, pending, RULES, compute=True, tap=tap).block(pending)
+    fact.later = partial(_finish, c, fact, tap)
+    facts.remember(c, fact)
+    if fact.durable:
+        facts.complete(c, fact)
+
+
+def _finish(c: Catalyst, fact: Fact, tap: Tap | None) -> None:
     if tap is not None:
         tap.finish()
     facts.finish(c, fact)
 
 
-def tap_aggregate(c: Catalyst, tree: Node) -> Node:
+def tap_aggregate(c: Catalyst, tree: Node, durable: bool) -> Node:
     """The tree with its topmost aggregate written down, and the lineage of each of its groups with it.
 
     As it is where a tap cannot stand there."""
@@ -63,8 +71,8 @@ def tap_aggregate(c: Catalyst, tree: Node) -> Node:
     if target is None:
         return tree
     fact = facts.known(c, target.kind, target.plan)
-    if fact is None:
-        fact = facts.new(c, target.plan, certain=True)
+    if fact is None or (durable and not fact.durable):
+        fact = facts.new(c, target.plan, certain=True, durable=durable)
         write_down(c, target, fact, Tap(c, fact))
     return _exchanged(c, tree, target, facts.settled(c, target, fact))
 
@@ -111,9 +119,13 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
     if class_name(rows) != "Project" or class_name(never) != "Project":
         return None
     scan, dropped = rows.child(), never.child()
-    if class_name(dropped) != "Filter" or not c.is_file_scan(scan):
-        return None
-    if not any(f"/{FACTS}/" in root for root in c.roots(scan)):
+    if class_name(dropped) != "Filter" or not _is_ours(c, scan):
         return None
     pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
     return c.project([c.alias_as(alias.child(), attr) for alias, attr in pairs], dropped.child())
+
+
+def _is_ours(c: Catalyst, scan: Plan) -> bool:
+    if class_name(scan) == "InMemoryRelation":
+        return facts.is_kept(c, scan)
+    return c.is_file_scan(scan) and any(f"/{FACTS}/" in root for root in c.roots(scan))

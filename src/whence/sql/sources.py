@@ -141,7 +141,7 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
     scan = plan.withMetadataColumns()
     metadata = _metadata(c, scan)
-    file = c.alias(c.hash64(c.struct_field(metadata, "file_path")), FILE)
+    file = c.alias(_file(c, plan, metadata), FILE)
     if c.has_field(metadata, "row_index"):
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
@@ -155,6 +155,14 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     return IdentifiedLeaf(
         c.project([*columns, file, row], scan), (file.toAttribute(), row.toAttribute()), tuple(columns)
     )
+
+
+def _file(c: Catalyst, scan: Plan, metadata: Attr) -> Expr:
+    """The hash of the row's file. Of a single file it is known, and need be neither computed nor carried along."""
+    if len(c.planned_files(scan)) == 1:
+        (path,) = c.files(scan)
+        return c.long(c.hash64_of_text(path))
+    return c.hash64(c.struct_field(metadata, "file_path"))
 
 
 def require_unchanged(c: Catalyst, leaf: Node) -> None:

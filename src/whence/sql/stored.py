@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,22 @@ log = logging.getLogger("whence.sql")
 MOST_KEYS = 20_000
 
 
-def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> dict[int, DataFrame] | None:
-    """The identities of the witnesses at each reading below the lookup, by reading number; None if not stored.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The identities of the witnesses at one reading."""
+
+    c: Catalyst
+    names: Sequence[str]
+    columns: Callable[[], Sequence[Longs]]
+    count: int
+
+    def frame(self) -> DataFrame:
+        columns = {name: pa.array(values) for name, values in zip(self.names, self.columns(), strict=True)}
+        return self.c.spark.createDataFrame(pa.table(columns))
+
+
+def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> dict[int, Answer] | None:
+    """The witnesses at each reading below the lookup, by reading number; None if not stored.
 
     `there` are the rows that look up; `carried` is the number of the output, if it is asked for."""
     fact = link.stored
@@ -47,16 +62,31 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
     places = {key: place for place, key in enumerate(keys)}
     outputs = [(places[row[0], row[1]], row[2]) for row in needed] if carried else None
     names = [carried[0].name(), FILE, ROW] if carried else [FILE, ROW]
-    return {
-        reading.place.number: _frame(c, names, _columns(one, outputs))
-        for reading, one in zip(readings, found, strict=True)
-    }
+    return {reading.place.number: _answer(c, names, one, outputs) for reading, one in zip(readings, found, strict=True)}
 
 
-def _columns(found: Found, outputs: Sequence[tuple[int, int]] | None) -> list[Longs]:
-    """File and row of each witness, behind the number of the output where these are asked for."""
+def _answer(c: Catalyst, names: Sequence[str], found: Found, outputs: Sequence[tuple[int, int]] | None) -> Answer:
+    """Each witness once (of each output, where these are asked for): chunks and tasks may tell of a row again."""
     if outputs is None:
-        return [found.file, found.row]
+        ids = _distinct(np.sort(found.id, kind="stable"))  # sorted runs one after the other, which this sort merges
+        return Answer(c, names, lambda: found.file_and_row(ids), len(ids))
+    numbers, ids = _per_output(found, outputs)
+    order = np.lexsort((ids, numbers))
+    numbers, ids = numbers[order], ids[order]
+    new = np.ones(len(ids), dtype=bool)
+    new[1:] = (numbers[1:] != numbers[:-1]) | (ids[1:] != ids[:-1])
+    numbers, ids = numbers[new], ids[new]
+    return Answer(c, names, lambda: (numbers, *found.file_and_row(ids)), len(np.unique(ids)))
+
+
+def _distinct(values: Longs) -> Longs:
+    new = np.ones(len(values), dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return values[new]
+
+
+def _per_output(found: Found, outputs: Sequence[tuple[int, int]]) -> tuple[Longs, Longs]:
+    """Output and witness, for each of these pairs of group and output."""
     order = np.argsort(found.group, kind="stable")
     sorted_groups = found.group[order]
     groups = np.array([group for group, _ in outputs], dtype=np.int64)
@@ -64,16 +94,4 @@ def _columns(found: Found, outputs: Sequence[tuple[int, int]] | None) -> list[Lo
     counts = np.searchsorted(sorted_groups, groups, side="right") - starts
     numbers = np.repeat(np.array([output for _, output in outputs], dtype=np.int64), counts)
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    picked = order[np.repeat(starts, counts) + within]
-    return [numbers, found.file[picked], found.row[picked]]
-
-
-def _frame(c: Catalyst, names: Sequence[str], columns: Sequence[Longs]) -> DataFrame:
-    """Each combination once: chunks and tasks may tell of a row again."""
-    order = np.lexsort(columns[::-1])
-    values = [column[order] for column in columns]
-    if len(order):
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in values])
-        values = [column[new] for column in values]
-    return c.spark.createDataFrame(pa.table({name: pa.array(v) for name, v in zip(names, values, strict=True)}))
+    return numbers, found.id[order[np.repeat(starts, counts) + within]]

@@ -1,8 +1,9 @@
 """Stored capture in the same pass: a tap below an aggregate writes down which source rows came into which group.
 
-The tap is a Java function (Tap.java), compiled by Janino, which is part of Spark; it stands in a condition that is
-always true, so Spark can neither drop it nor move it. Which attempts of tasks count is told by an accumulator, so a
-retried or speculative task counts once. Whatever is amiss, the tables are not used and the lineage is worked out anew.
+The tap is a Java object (Tap.java), compiled by Janino, which is part of Spark; Spark's generated code calls its method
+`pass` in a condition that is always true, which Spark can neither drop nor move. Which attempts of tasks count is told
+by an accumulator, so a retried or speculative task counts once. Whatever is amiss, the tables are not used and the
+lineage is worked out anew.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -28,7 +30,7 @@ from whence.sql.tree import Node
 
 log = logging.getLogger("whence.sql")
 
-_MOST_READINGS = 10  # Spark's Java functions take up to 22 arguments
+_MOST_READINGS = 10
 # What may stand between the aggregate and the scans it reads: each of its rows comes from one row of each.
 _NARROW = (
     *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Sort", "Repartition", "RepartitionByExpression"),
@@ -80,12 +82,11 @@ class Tap:
         self._c = c
         self._fact = fact
         self.folder = f"{fact.folder}/associations"
-        # One name for all: it stands in the code that Spark generates, and the same code is compiled once.
-        self._name = "whence_tap"
         self._told: Any = None
         self._readings = 0
         self._roots: list[list[str]] = []
-        self._observed = Observation(f"whence_tap_{fact.folder.rsplit('/', 1)[-1]}")
+        self._observed: Observation | None = None
+        self._kept: tuple[Plan, str] | None = None
 
     def below(self, keys: Sequence[Expr], block: Block) -> Plan:
         """The rows of the block, each of which passes the tap."""
@@ -97,28 +98,29 @@ class Tap:
             ids += link.attrs
             self._roots.append(c.roots(link.place.leaf.plan))
         self._readings = len(block.annotated.links)
-        self._register()
-        # As not deterministic, it is evaluated once for each row, there and nowhere else.
-        call = c.registered(self._name, [*key_hashes(c, keys), *ids])
-        passed = c.copy(call, udfDeterministic=False)
+        given = [c.or_less_than_zero(a) if a.nullable() else a for a in ids]
+        passed = c.call(self._made(), "pass", [*key_hashes(c, keys), *given])
         return c.project(c.output(block.node.plan), c.filter(passed, block.annotated.plan))
 
     def watch(self, frame: DataFrame, counted: str) -> DataFrame:
         """`frame`, the groups, which on their way tell how many rows they have: as many must have passed the tap."""
-        return frame.observe(self._observed, F.sum(counted).alias("rows"), F.count(F.lit(1)).alias("groups"))
+        self._observed = Observation(f"whence_tap_{self._fact.folder.rsplit('/', 1)[-1]}")
+        return frame.observe(self._observed, F.sum(counted).alias("rows"))
+
+    def kept(self, groups: Plan, counted: str) -> None:
+        """The same of groups in Spark's cache, brought there by the user's action: counted when all is done."""
+        self._kept = groups, counted
 
     def finish(self) -> None:
         """Keep what the attempts that count have told."""
         if self._told is None:
             return
-        c = self._c
-        c.unregister(self._name)
+        expected = self._rows()
         lines = [str(line) for line in list(self._told.value())]
         failures = [line[1:] for line in lines if line.startswith("!")]
         parts: dict[str, list[str]] = {line.split("\t")[1]: line.split("\t") for line in lines if line[:1] != "!"}
         stages = {part[0] for part in parts.values()}
         rows = sum(int(part[3]) for part in parts.values())
-        expected = self._observed.get["rows"] or 0
         if failures or len(stages) > 1 or rows != expected:
             why = failures[0] if failures else f"{rows} rows passed the tap in {len(stages)} stages, not {expected}"
             log.warning("whence did not store the lineage of an aggregate; it will be worked out when asked: %s", why)
@@ -131,20 +133,24 @@ class Tap:
             "parts": sorted(part[2] for part in parts.values() if int(part[3])),
         }
 
-    def _register(self) -> None:
+    def _rows(self) -> int:
+        if self._kept is not None:
+            groups, counted = self._kept
+            (found,) = self._c.frame(groups).agg(F.sum(counted)).collect()
+            return found[0] or 0
+        return (self._observed.get["rows"] or 0) if self._observed is not None else 0
+
+    def _made(self) -> JavaObject:
         c = self._c
         jvm: Any = c.spark._jvm
         loader = _loader(c)
-        told = c.spark._jsc.sc().collectionAccumulator(self._name)
-        arity = 2 + 2 * self._readings
-        (constructor, *_) = loader.loadClass(f"whence.Tap{arity}").getConstructors()
+        told = c.spark._jsc.sc().collectionAccumulator("whence_tap")
+        (constructor, *_) = loader.loadClass("whence.Tap").getConstructors()
         gateway: Any = c.spark._sc._gateway
         arguments = gateway.new_array(jvm.java.lang.Object, 3)
         arguments[0], arguments[1], arguments[2] = self.folder, self._readings, told
-        tap = constructor.newInstance(arguments)
-        boolean = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
-        c.spark._jsparkSession.udf().register(self._name, tap, boolean)
         self._told = told
+        return constructor.newInstance(arguments)
 
 
 def key_hashes(c: Catalyst, keys: Sequence[Expr]) -> list[Expr]:
@@ -174,16 +180,17 @@ def _loader(c: Catalyst) -> Any:
 def _compiled(c: Catalyst) -> str:
     """The path of a jar with the tap's classes, compiled once for each version of Spark and Java."""
     jvm: Any = c.spark._jvm
-    source = Path(__file__).with_name("Tap.java").read_text(encoding="utf-8")
+    methods = "".join(_pass(readings) for readings in range(1, _MOST_READINGS + 1))
+    source = Path(__file__).with_name("Tap.java").read_text(encoding="utf-8").replace("/* PASS */", methods)
     java = jvm.java.lang.System.getProperty("java.specification.version")
-    key = hashlib.sha256(f"{source}\0{c.spark.version}\0{java}\0{_MOST_READINGS}".encode()).hexdigest()[:24]
+    key = hashlib.sha256(f"{source}\0{c.spark.version}\0{java}".encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     target = Path(base) / "whence" / f"tap-{key}.jar"
     if target.is_file():
         return str(target)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source + "".join(_of_arity(2 + 2 * n) for n in range(1, _MOST_READINGS + 1)))
+    compiler.cook(source)
     codes = compiler.getBytecodes()
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -199,17 +206,14 @@ def _compiled(c: Catalyst) -> str:
     return str(target)
 
 
-def _of_arity(arity: int) -> str:
-    names = [f"a{i}" for i in range(2, arity)]
-    parameters = ", ".join(f"Object {name}" for name in ("key", "check", *names))
+def _pass(readings: int) -> str:
+    names = [f"a{i}" for i in range(2 * readings)]
     return f"""
-class_marker public class Tap{arity} extends Tap implements org.apache.spark.sql.api.java.UDF{arity} {{
-    public Tap{arity}(String folder, int readings, CollectionAccumulator told) {{
-        super(folder, readings, told);
+    public boolean pass(long key, int check, {", ".join(f"long {name}" for name in names)}) {{
+        if (!begun) {{
+            begin();
+        }}
+        {" ".join(f"row[{i}] = {name};" for i, name in enumerate(names))}
+        return put(key, check);
     }}
-    public Object call({parameters}) {{
-        Object[] row = {{{", ".join(names)}}};
-        return Boolean.valueOf(pass(((Long) key).longValue(), ((Integer) check).intValue(), row));
-    }}
-}}
-""".replace("class_marker ", "")
+"""

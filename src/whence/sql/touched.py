@@ -175,7 +175,8 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
     def visit(node: Plan) -> tuple[Plan, int]:
         below = c.children(node)
         if not below:
-            is_leaf = any(_id(a) == first for a in c.output(node))
+            # Rows that were computed already (what a LIMIT keeps) have the same attributes.
+            is_leaf = class_name(node) == leaf.kind and any(_id(a) == first for a in c.output(node))
             return (c.filter(c.conjunction(hints), node), 1) if is_leaf else (node, 0)
         visited = [visit(child) for child in below]
         found = sum(count for _, count in visited)

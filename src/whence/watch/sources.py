@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whence.model.lineage import Seen
-from whence.model.quiet import FACTS
+from whence.model.quiet import FACT_COLUMN, FACTS
 from whence.watch import naming
 
 Fields = Mapping[str, Any]
@@ -219,6 +219,11 @@ def _stream(place: Place, fields: Fields, out: list[Any]) -> Found:
     return found, None
 
 
+def _kept(place: Place, fields: Fields, out: list[Any]) -> Found:
+    ours = all(str(column[1]).startswith(FACT_COLUMN) for column in out)
+    return [], None if ours else "InMemoryRelation"
+
+
 LEAVES: dict[str, Callable[[Place, Fields, list[Any]], Found]] = {
     "LogicalRelation": _relation,
     "HiveTableRelation": _hive,
@@ -232,6 +237,7 @@ LEAVES: dict[str, Callable[[Place, Fields, list[Any]], Found]] = {
     "LocalRelation": _memory,
     "LogicalRDD": _memory,
     "ExternalRDD": _memory,
+    "InMemoryRelation": _kept,
     "OneRowRelation": _nothing,
     "Range": _nothing,
     "CommandResult": _nothing,

@@ -13,6 +13,7 @@ from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
 from whence.sql.certainty import NAMES_ONLY
+from whence.sql.recent import computed
 from whence.sql.tree import Node, place_of, rebuild
 
 
@@ -112,8 +113,8 @@ def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
     keyed = c.extend(child.plan, keys)
     position = c.alias(c.position(), "whence_position")
     first = c.limit(count, c.with_children(order.plan, [keyed]))
-    computed = c.materialise(c.extend(first, [position]))  # one partition, in order: positions run from 0
-    return _Top(c.plan_of(computed), keyed, [k.toAttribute() for k in keys], position.toAttribute())
+    found = computed(c, c.extend(first, [position]))  # one partition, in order: positions run from 0
+    return _Top(found, keyed, [k.toAttribute() for k in keys], position.toAttribute())
 
 
 def _between(build: Builder, top: _Top, start: int, stop: int | None) -> Plan:
