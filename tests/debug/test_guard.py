@@ -290,6 +290,17 @@ def test_other_errors_pass_untouched(w: whence.Session) -> None:
     assert not hasattr(caught.value, "culprit")
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors carry notes since Python 3.11")
+def test_where_nothing_can_be_searched_the_note_says_why(w: whence.Session, few: DataFrame, tmp_path: Path) -> None:
+    few.createOrReplaceTempView("guarded_few")
+    few.sparkSession.udf.register("parse_amount", parse, "double")
+    target = f"INSERT OVERWRITE DIRECTORY '{tmp_path / 'out'}' USING parquet"
+    with pytest.raises(Exception, match="six") as caught, w.guard() as guard:
+        few.sparkSession.sql(f"{target} SELECT parse_amount(amount) AS value FROM guarded_few")
+    assert guard.culprit is None
+    assert "no DataFrame or RDD with Python functions" in "".join(caught.value.__notes__)
+
+
 def test_a_job_that_goes_well_is_left_alone(w: whence.Session, orders: DataFrame) -> None:
     with w.guard() as guard:
         assert orders.where("id != 613").select(udf(parse, "double")("amount")).count() == 999
