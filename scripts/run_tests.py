@@ -1,4 +1,4 @@
-"""All tests, in two lanes at once: much of a test's time is waiting for Spark's answers, so one lane leaves a core idle.
+"""All tests, in two lanes at once: much of a test's time is waiting for Spark, so one lane alone leaves a core idle.
 
 Arguments go to pytest; tests named in them are run in one lane. The second lane's output is printed when it ends.
 """
