@@ -319,6 +319,15 @@ def test_a_threshold_is_found_by_bisection() -> None:
     assert {box_of(c.conditions, d.space) for c in d.causes} == {box_of([("size", ">=", 23)], d.space)}
 
 
+def test_a_single_configuration_that_fails_is_a_cause() -> None:
+    space = {"a": [f"a{i}" for i in range(15)], "b": list(range(26)), "c": [f"c{i}" for i in range(9)]}
+    culprit = {"a": "a8", "b": 22, "c": "c6"}
+    good = {"a": "a3", "b": 13, "c": "c1"}
+    d = whence.diagnose(lambda config: config != culprit, space, [(culprit, False), (good, True)], budget=200, seed=1)
+    (cause,) = d.causes
+    assert {str(condition) for condition in cause.conditions} == {"a == 'a8'", "b == 22", "c == 'c6'"}
+
+
 def test_fifty_parameters() -> None:
     space = {f"p{i}": list(range(6)) for i in range(50)}
     d = whence.diagnose(lambda c: not (c["p7"] >= 3 and c["p33"] == 2), space, budget=60, seed=0)

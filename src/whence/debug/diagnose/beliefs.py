@@ -23,7 +23,7 @@ from whence.debug.diagnose.space import Space
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_SURE = 1e-6
+_SURE = 1e-24  # that a run lies must be less likely than any cause: a failure that only one configuration shows is one
 _TERM_COST = 2.0  # nats for each further cause
 
 
