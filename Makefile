@@ -23,7 +23,7 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/python scripts/run_tests.py $(ARGS)
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs $(ARGS)
 
 coverage:
 	@$(SETUP) dev
