@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def run(spark: SparkSession, suite: str, sf: float, queries: dict[str, Query], picks: int) -> list[Proof]:
+def run(spark: SparkSession, suite: str, sf: float, queries: dict[str, Query], picks: int) -> Iterator[Proof]:
     (tpch if suite == "tpch" else tpcds_data).register(spark, sf)
-    proofs = []
     with (
         whence.attach(spark, store=harness.DATA / "store") as w,
         harness.progress(f"{suite} at {sf:g}", len(queries)) as tick,
@@ -33,11 +33,10 @@ def run(spark: SparkSession, suite: str, sf: float, queries: dict[str, Query], p
             except Exception as error:  # one query's crash must not hide the others
                 proof = Proof(f"{suite} {name}", status="failed", detail=str(error).splitlines()[0])
                 traceback.print_exc()
-            proofs.append(proof)
             tick(f"{name} {proof.status}")
             if proof.status not in ("proven", "empty"):
                 harness.console.print(f"{suite} {name}: {proof.status}: {proof.detail}", markup=False)
-    return proofs
+            yield proof
 
 
 def main() -> None:
@@ -51,17 +50,23 @@ def main() -> None:
     spark = harness.spark_session("bench-tpcds")
     done: dict[str, tuple[Proof, float]] = {}
     changes: dict[str, list[str]] = {}
+    left: dict[str, dict[str, Query]] = {}
     for suite, source in (("tpch", tpch), ("tpcds", tpcds_data)):
-        if asked.suite not in (None, suite):
-            continue
-        left = {n: q for n, q in source.queries().items() if not asked.only or n in asked.only}
-        for name, query in left.items():
-            for change in query.changes:
-                changes.setdefault(change, []).append(f"{suite} {name}")
+        if asked.suite in (None, suite):
+            left[suite] = {n: q for n, q in source.queries().items() if not asked.only or n in asked.only}
+            for name, query in left[suite].items():
+                for change in query.changes:
+                    changes.setdefault(change, []).append(f"{suite} {name}")
+    stopped = ""
+    try:
         for sf in asked.sf:
-            for proof in run(spark, suite, sf, left, asked.picks) if left else []:
-                done[proof.query] = (proof, sf)
-            left = {n: q for n, q in left.items() if done[f"{suite} {n}"][0].status == "empty"}
+            for suite, queries in left.items():
+                for proof in run(spark, suite, sf, queries, asked.picks) if queries else ():
+                    done[proof.query] = (proof, sf)
+                left[suite] = {n: q for n, q in queries.items() if done[f"{suite} {n}"][0].status == "empty"}
+    except KeyboardInterrupt:  # what was proven until now is told all the same
+        stopped = f"Stopped at scale factor {sf:g}: some queries were not tried there."
+        harness.console.print(stopped)
     spark.stop()
 
     proofs = [proof for proof, _ in done.values()]
@@ -102,7 +107,10 @@ def main() -> None:
             for p, sf in done.values()
         ],
         figures={**dict(counts), "queries": len(proofs), "backward_ratio": round(ratio, 3)},
-        notes=[f"{change} ({len(names)} queries: {', '.join(names)})" for change, names in changes.items()],
+        notes=[
+            *[f"{change} ({len(names)} queries: {', '.join(names)})" for change, names in changes.items()],
+            *([stopped] if stopped else []),
+        ],
         raw={p.query: {"detail": p.detail, **p.seconds} for p in proofs},
     )
     seconds = {what: [p.seconds.get(what, 0.0) for p in traced] for what in ("query", "backward", "forward")}

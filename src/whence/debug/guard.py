@@ -286,13 +286,11 @@ class Search:
             return tuple(sources), ("its source rows are those with these values, in whichever group they stand",)
         return tuple(sources), ()
 
-    def _witnesses(self, rows: DataFrame) -> Iterator[SourceRows]:
-        trace = self._session.backward(rows)
-        places: dict[str, list[str]] = {}
-        for row in trace.associations().limit(10 * SHOWN_ROWS).collect():
-            places.setdefault(row.source, []).append(row.record)
-        for name, source in trace.sources.items():
-            yield SourceRows(name, tuple(source.limit(SHOWN_ROWS).collect()), tuple(sorted(set(places.get(name, ())))))
+    def _witnesses(self, asked: DataFrame) -> Iterator[SourceRows]:
+        trace = self._session.backward(asked)
+        for name in trace.sources:
+            rows = tuple(trace.first_rows(name, SHOWN_ROWS))
+            yield SourceRows(name, rows, tuple(sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))))
 
 
 def _how_it_failed(candidate: Candidate, found: guard_worker.Found) -> tuple[Any, Any, Any, Any, tuple[str, ...]]:

@@ -196,18 +196,25 @@ def failed_partition(context: Any) -> int | None:
     try:
         bus = context._jsc.sc().listenerBus()
         bus.waitUntilEmpty()
-        reasons: list[tuple[int, int]] = []
-        stages = context._jsc.sc().statusStore().stageList(None, False, False, context._gateway.new_array(
-            context._jvm.double, 0), context._jvm.java.util.ArrayList())  # fmt: skip
-        for n in range(stages.size()):
-            stage = stages.apply(n)
-            if stage.failureReason().isDefined():
-                match = re.search(r"Task (\d+) in stage", str(stage.failureReason().get()))
-                if match:
-                    reasons.append((stage.stageId(), int(match.group(1))))
-        return max(reasons)[1] if reasons else None
+        store, nothing = context._jsc.sc().statusStore(), context._jvm.java.util.ArrayList()
+        quantiles = context._gateway.new_array(context._jvm.double, 0)
+        stages = _items(store.stageList(None, False, False, quantiles, nothing))
+        last = max((s for s in stages if s.failureReason().isDefined()), key=lambda s: int(s.stageId()), default=None)
+        if last is None:
+            return None
+        match = re.search(r"Task (\d+) in stage", str(last.failureReason().get()))
+        return int(match.group(1)) if match else _failed_task(context, store, last)
     except Exception:
         return None
+
+
+def _failed_task(context: Any, store: JavaObject, stage: JavaObject) -> int | None:
+    """Some releases of Spark give the user's error as the reason, and nothing else."""
+    told = context._jvm.org.apache.spark.status.api.v1
+    failed = context._jvm.java.util.ArrayList()
+    failed.add(told.TaskStatus.FAILED)
+    tasks = _items(store.taskList(stage.stageId(), stage.attemptId(), 0, 100, told.TaskSorting.ID, failed))
+    return int(tasks[-1].index()) if tasks else None
 
 
 def input_split(node: PythonNode, partition: int) -> tuple[str, int, int] | None:

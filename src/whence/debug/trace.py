@@ -111,6 +111,14 @@ class Trace:
             rows = fetch.first_rows(c, places[0], self._ids_of(places), count)
             return self.sources[source].limit(count).collect() if rows is None else rows
 
+    def first_records(self, source: str, count: int) -> list[str]:
+        """Where some witnesses of a source stand: as `associations()` tells a record."""
+        places = self._names_or_error(source)
+        c = self._lineage.c
+        with c.quietly():
+            ids = self._ids_of(places).limit(count).selectExpr(f"0 as {evaluation.OUTPUT}", "*")
+            return [row[0] for row in ids.select(evaluation.record_of(c, places[0], ids)).collect()]
+
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 
