@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 import whence
 from beside import Beside
 
+# Tests run each piece of code a few times: the second compiler would cost more than it gives.
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _BESIDE = pytest.StashKey[Beside]()
 
 
@@ -27,7 +29,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.default.parallelism", "2")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} {QUICK_START}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
