@@ -60,10 +60,15 @@ def _same(columns: Sequence[Column], row: Sequence[Any]) -> Column | None:
     return same
 
 
+def plain_value(value: Any) -> Any:
+    """Python's own value for one of numpy's or pandas'."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    return value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
+
+
 def _equal(column: Column, value: Any) -> Column | None:
-    plain = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
-    if hasattr(plain, "to_pydatetime"):  # pandas' own
-        plain = plain.to_pydatetime()
+    plain = plain_value(value)
     if isinstance(plain, float) and plain != plain:  # pandas says NaN for null too
         return column.isNull() | (column.cast("string") == "NaN")
     if isinstance(plain, _ATOMIC):

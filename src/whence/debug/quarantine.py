@@ -27,7 +27,7 @@ from whence.debug import quarantine_worker
 from whence.debug.attached import Attached
 from whence.debug.batch_worker import Given, call_batch
 from whence.debug.guard import Guard
-from whence.debug.guard_sources import culprit_rows
+from whence.debug.guard_sources import culprit_rows, plain_value
 from whence.debug.guard_spark import (
     Placed,
     command_of,
@@ -257,9 +257,7 @@ def _key(value: Any) -> str:
         return "(" + ", ".join(map(_key, value)) + ")"
     if isinstance(value, dict):
         return _key(tuple(value.values()))
-    plain = value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
-    if hasattr(plain, "to_pydatetime"):
-        plain = plain.to_pydatetime()
+    plain = plain_value(value)
     if plain is None or plain != plain:
         return "null"
     return repr(float(plain) if isinstance(plain, int | float) and not isinstance(plain, bool) else plain)

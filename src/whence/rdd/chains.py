@@ -38,7 +38,9 @@ class Chained(Computed):
         preserves: bool = True,
         barrier: bool = False,
     ) -> LineageRDD:
-        raise NotImplementedError
+        from whence.rdd.lineage_rdd import LineageRDD  # which is made of this class
+
+        return LineageRDD(self.ctx, base, steps, twin, partitioner, preserves, barrier)
 
     def _then(
         self, op: Narrow | Barrier, name: str, plain: Callable[[], RDD[Any]], preserves: bool, barrier: bool = False

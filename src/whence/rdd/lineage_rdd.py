@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner, RDDBarrier
+from pyspark.core.rdd import RDDBarrier
 from pyspark.serializers import CartesianDeserializer, PairDeserializer
 
 from whence.rdd import actions
 from whence.rdd.regroup import Regrouped
-from whence.rdd.stages import Base, Step, batch_of
+from whence.rdd.stages import Base, batch_of
 from whence.rdd.wire import Tagged
 
 if TYPE_CHECKING:
@@ -20,17 +19,6 @@ if TYPE_CHECKING:
 
 
 class LineageRDD(Regrouped):
-    def _made(
-        self,
-        base: Base,
-        steps: tuple[Step, ...],
-        twin: Callable[[], RDD[Any]],
-        partitioner: Partitioner | None = None,
-        preserves: bool = True,
-        barrier: bool = False,
-    ) -> LineageRDD:
-        return LineageRDD(self.ctx, base, steps, twin, partitioner, preserves, barrier)
-
     def barrier(self) -> RDDBarrier[Any]:
         return _Barrier(self)
 

@@ -342,8 +342,10 @@ def _counted(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> d
     columns = []
     for link, own in zip(links, evaluation.columns(selected, links), strict=True):
         there = own[-1].isNotNull()
-        one = F.when(there, 1) if evaluation.is_once(link) else F.when(there, F.struct(*own))
-        columns.append(F.count(one) if evaluation.is_once(link) else F.count_distinct(one))
+        if evaluation.is_once(link):
+            columns.append(F.count(F.when(there, 1)))
+        else:
+            columns.append(F.count_distinct(F.when(there, F.struct(*own))))
     counting = _renamed(selected).agg(*columns)
     with c.quietly():
         if evaluation.totals.get(number, SMALL) < SMALL:

@@ -59,8 +59,8 @@ def complete(c: Catalyst, fact: Fact) -> None:
 
 def remember(c: Catalyst, fact: Fact) -> None:
     """Of two facts of one operator, the one that lasts is found first."""
-    known = c.memory.facts.setdefault(class_name(fact.operator), [])
-    known.insert(0 if fact.durable else len(known), fact)
+    alike = c.memory.facts.setdefault(class_name(fact.operator), [])
+    alike.insert(0 if fact.durable else len(alike), fact)
 
 
 def new(c: Catalyst, operator: Plan, *, certain: bool = False, durable: bool = True) -> Fact:
