@@ -42,14 +42,27 @@ class Case:
 
 CASES = (
     Case("q1", ("l_returnflag", "l_linestatus")),
+    Case("q2", ("p_partkey", "s_name"), "partsupp", ("ps_partkey", "ps_suppkey")),
     Case("q3", ("l_orderkey", "o_orderdate", "o_shippriority")),
+    Case("q4", ("o_orderpriority",)),
     Case("q5", ("n_name",)),
     Case("q6"),
+    Case("q7", ("supp_nation", "cust_nation", "l_year")),
+    Case("q8", ("o_year",)),
+    Case("q9", ("nation", "o_year")),
     Case("q10", ("c_custkey",)),
+    Case("q11", ("ps_partkey",), "partsupp", ("ps_partkey", "ps_suppkey")),
     Case("q12", ("l_shipmode",)),
+    Case("q13", ("c_count",), "orders", ("o_orderkey",)),
     Case("q14"),
+    Case("q15", ("s_suppkey",)),
+    Case("q16", ("p_brand", "p_type", "p_size"), "partsupp", ("ps_partkey", "ps_suppkey")),
+    Case("q17"),
     Case("q18", ("o_orderkey",)),
     Case("q19"),
+    Case("q20", ("s_name",)),
+    Case("q21", ("s_name",)),
+    Case("q22", ("cntrycode",), "customer", ("c_custkey",)),
 )
 
 

@@ -16,7 +16,7 @@ from whence.debug.replay import Restriction, restricted
 from whence.model import WhenceError
 from whence.model.progress import working
 from whence.sql import Evaluation, Lookup, Reading, ReadingPlace, SqlLineage, evaluation
-from whence.sql.catalyst import Expr, class_name
+from whence.sql.catalyst import Expr, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.tree import Node
 
@@ -63,21 +63,21 @@ def influence(lineage: SqlLineage, found: Evaluation, column: str, names: Mappin
 def _aggregate_behind(lineage: SqlLineage, position: int) -> _Aggregated | None:
     c = lineage.c
     node: Node = lineage.tree
-    wanted = int(c.output(node.plan)[position].exprId().id())
+    wanted = id_of(c.output(node.plan)[position])
     while node.kind != "Aggregate":
         if node.subqueries or node.kind not in (*_AS_IT_IS, "Project"):
             return None
         if node.kind == "Project":
-            by_id = {int(e.exprId().id()): e for e in c.items(node.plan.projectList())}
+            by_id = {id_of(e): e for e in c.items(node.plan.projectList())}
             inner = by_id[wanted]
             if class_name(inner) == "Alias":
                 inner = inner.child()
             if class_name(inner) != "AttributeReference":
                 return None
-            wanted = int(inner.exprId().id())
+            wanted = id_of(inner)
         node = node.children[0]
     links = [link for link in lineage.root.annotated.links if isinstance(link, Lookup) and link.node is node]
-    named = next((e for e in c.items(node.plan.aggregateExpressions()) if int(e.exprId().id()) == wanted), None)
+    named = next((e for e in c.items(node.plan.aggregateExpressions()) if id_of(e) == wanted), None)
     if not links or named is None or class_name(named) != "Alias":
         return None
     call = named.child()

@@ -20,7 +20,7 @@ from whence.debug.attached import Attached
 from whence.debug.trace import Trace
 from whence.model import WhenceError
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
-from whence.sql.catalyst import Plan, class_name, to_list
+from whence.sql.catalyst import Plan, class_name, id_of, to_list
 
 _POSITION = "whence_position"
 _ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
@@ -72,9 +72,9 @@ def _keys(df: DataFrame, row: Row, rows: Sequence[Row]) -> list[int] | None:
         if class_name(plan) not in _ABOVE:
             return None
         plan = plan.child()
-    by = {int(e.exprId().id()) for e in to_list(plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
+    by = {id_of(e) for e in to_list(plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
     output = to_list(df._jdf.queryExecution().analyzed().output())
-    positions = [n for n, a in enumerate(output) if int(a.exprId().id()) in by]
+    positions = [n for n, a in enumerate(output) if id_of(a) in by]
     same = [other for other in rows if all(other[n] == row[n] for n in positions)]
     return positions if positions and len(same) == 1 else None
 

@@ -97,11 +97,7 @@ class Trace:
     @cached_property
     def witness_counts(self) -> Mapping[str, int]:
         """How many witnesses each source has: counted from their identities, without reading a row."""
-        by_place = evaluation.witness_counts(self._found)
-        return {
-            name: by_place[places[0].number] if len(places) == 1 else self._ids_of(places).count()
-            for name, places in self._names.items()
-        }
+        return {name: evaluation.count_of(self._found, places) for name, places in self._names.items()}
 
     def first_rows(self, source: str, count: int) -> list[Row]:
         """Some witnesses of a source, read by their position where that is possible, without a scan."""

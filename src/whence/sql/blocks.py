@@ -42,6 +42,8 @@ class Reading:
     attrs: tuple[Attr, ...]
     # Whether each row of the reading is in at most one row of the block, so that its identities need no DISTINCT.
     once: bool = True
+    # Whether each row of the block has one of its rows; an outer join's other side and a union's branch may miss it.
+    always: bool = True
 
     @property
     def present(self) -> Attr:
@@ -72,7 +74,7 @@ Link: TypeAlias = Reading | Lookup
 
 @dataclass(frozen=True, eq=False)
 class Annotated:
-    """A plan whose output is the operator's own output followed by the attributes of its links."""
+    """A plan whose output holds the operator's own output and the attributes of its links, in any order."""
 
     plan: Plan
     links: tuple[Link, ...]
@@ -114,7 +116,12 @@ def repeated(links: Sequence[Link]) -> tuple[Link, ...]:
 
 def nullable(links: Sequence[Link]) -> tuple[Link, ...]:
     """The links of the side of an outer join that may be missing."""
-    return tuple(with_attrs(link, [a.withNullability(True) for a in link.attrs]) for link in links)
+    return tuple(maybe_missing(link, link.attrs) for link in links)
+
+
+def maybe_missing(link: Link, attrs: Sequence[Attr]) -> Link:
+    changed = with_attrs(link, [a.withNullability(True) for a in attrs])
+    return replace(changed, always=False) if isinstance(changed, Reading) else changed
 
 
 def make_lookup(

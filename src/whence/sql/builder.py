@@ -19,6 +19,18 @@ from whence.sql.tree import Node, place_of
 _SELDOM_TOLD = "whence has no lineage rule for it"
 
 
+@dataclass(frozen=True, eq=False)
+class _Built:
+    """What building a part of the tree gave, none of which had to wait for something computed."""
+
+    annotated: Annotated
+    places: Sequence[Place]
+    readings: Sequence[ReadingPlace]
+    notes: Sequence[str]
+    frozen: frozenset[Node]
+    blocks: int
+
+
 @dataclass(eq=False)
 class Builder:
     c: Catalyst
@@ -29,6 +41,8 @@ class Builder:
     compute: bool = False
     # Readings that an earlier, unfinished building has numbered: a reading keeps its number and identity.
     known: Mapping[Node, ReadingPlace] = field(default_factory=dict)
+    # What that building has finished: it visits the nodes in the same order, so places and numbers fit.
+    built: dict[Node, _Built] = field(default_factory=dict)
     readings: list[ReadingPlace] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -48,6 +62,34 @@ class Builder:
     def annotate(self, node: Node) -> Annotated:
         if node.fact is not None:
             return self._settled(node, node.fact)
+        if (built := self.built.get(node)) is not None:
+            return self._take_over(built)
+        waits, self.deferred = self.deferred, False
+        before = len(self.places), len(self.readings), len(self.notes), self._blocks
+        frozen = frozenset(self.frozen)
+        annotated = self._annotate(node)
+        if not self.deferred and not self._facts:
+            places, readings, notes, blocks = before
+            self.built[node] = _Built(
+                annotated,
+                self.places[places:],
+                self.readings[readings:],
+                self.notes[notes:],
+                frozenset(self.frozen - frozen),
+                self._blocks - blocks,
+            )
+        self.deferred = self.deferred or waits
+        return annotated
+
+    def _take_over(self, built: _Built) -> Annotated:
+        self.places += built.places
+        self.readings += built.readings
+        self.notes += built.notes
+        self.frozen |= built.frozen
+        self._blocks += built.blocks
+        return built.annotated
+
+    def _annotate(self, node: Node) -> Annotated:
         rule = self.rules.get(node.kind)
         if rule is None:
             raise self.unsupported(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Thread
 from typing import Any
 from uuid import uuid4
@@ -18,17 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import QUIET
-from whence.sql.files import Files, parse_statuses
-from whence.sql.making import Attr, Classes, Expr, Making, Plan, class_name, to_list
+from whence.sql.files import Files, local_files, parse_statuses
+from whence.sql.making import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
 from whence.sql.memory import Memory
 
-__all__ = ["Attr", "Catalyst", "Expr", "Plan", "class_name", "to_list"]
+__all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _CALL_SITE = "callSite.short"
 _BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
-_WIDER = 4
+_WIDER = 2
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
 # correlated predicates must be pulled up before the next rule sees them.
@@ -48,6 +49,9 @@ _FIXED_SPLITS = {
     "spark.sql.files.minPartitionNum": "32",
 }
 
+# So many computed rows are kept on the driver.
+FEW_ROWS = 1000
+
 _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
@@ -61,6 +65,15 @@ _ORDER_ONLY = ("CollectList", "CollectSet")
 
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
 _RIDES_ALONG = ("PythonUDTF",)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows that were computed: in Spark's block manager, or, if they are few, on the driver."""
+
+    plan: Plan
+    total: int
+    local: bool
 
 
 class Catalyst(Making, Files):
@@ -136,18 +149,36 @@ class Catalyst(Making, Files):
                 self._small.sessionState().conf().setConfString(name, value)
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
-    def materialise(self, plan: Plan, *, eager: bool = True) -> DataFrame:
-        """Compute once, now or on the first use, and keep in Spark's block manager; the plan below is cut off,
-        the ids of attributes stay.
+    def materialise(self, plan: Plan) -> DataFrame:
+        """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
 
         Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
+        return self._checkpoint(self.wide_frame(plan), eager=True)
+
+    def _checkpoint(self, frame: DataFrame, *, eager: bool) -> DataFrame:
         context: Any = self.spark.sparkContext._jsc
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            return self.wide_frame(plan).localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
+
+    def keep(self, plan: Plan) -> Kept:
+        """Compute now and keep. Few rows come to the driver, where Spark needs no job to filter or to read them."""
+        frame = self.wide_frame(plan)
+        optimised = frame._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) == "LocalRelation":  # of rows that were on the driver already
+            return Kept(optimised, int(optimised.data().size()), local=True)
+        kept = self.plan_of(self._checkpoint(frame, eager=False))
+        rdd = kept.rdd()
+        total = int(rdd.count())
+        if total > FEW_ROWS:
+            return Kept(kept, total, local=False)
+        rows = self._to_seq(rdd.toJavaRDD().collect())
+        rdd.unpersist(False)
+        local = self._new(self._plans.LocalRelation, kept.output(), rows, False, last=self._none)
+        return Kept(local, total, local=True)
 
     def in_cache(self, frame: DataFrame) -> Plan:
         """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
@@ -213,7 +244,7 @@ class Catalyst(Making, Files):
             return []
         for expr in to_list(plan.expressions().toSeq()):
             for sub in self._subqueries_in(expr):
-                found.setdefault(int(sub.exprId().id()), sub)
+                found.setdefault(id_of(sub), sub)
         return list(found.values())
 
     def _subqueries_in(self, expr: Expr) -> list[Expr]:
@@ -237,7 +268,7 @@ class Catalyst(Making, Files):
             if not self._subqueries_in(value):
                 return value
             if self.is_a(value, f"{_EXPRS}.PlanExpression"):
-                new = plans.get(int(value.exprId().id()))
+                new = plans.get(id_of(value))
                 # Spark plans one subquery for each expression id, so another plan needs another id.
                 return value if new is None else self.copy(value.withNewPlan(new), exprId=self._new_id())
             return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
@@ -295,6 +326,9 @@ class Catalyst(Making, Files):
 
     def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
         """Length and modification time of each file as planned; empty if the plan lists files only when run."""
+        return remembered(relation, "planned_files", lambda: self._planned_files(relation))
+
+    def _planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
         location = relation.relation().location()
         if not self.is_a(location, "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"):
             return {}
@@ -302,15 +336,20 @@ class Catalyst(Making, Files):
 
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
+        return list(remembered(relation, "files", lambda: self._files(relation)))
+
+    def _files(self, relation: Plan) -> list[str]:
         uris = relation.relation().location().inputFiles()
         path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """The same, read from the file system now; a file that is gone is left out."""
-        found: dict[str, tuple[int, int]] = {}
+        found, others = local_files(paths)
+        if not others:
+            return found
         conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        for folder in sorted({path.rsplit("/", 1)[0] for path in paths}):
+        for folder in sorted({path.rsplit("/", 1)[0] for path in others}):
             path = self._path(folder)
             system = path.getFileSystem(conf)
             if system.exists(path):
@@ -353,12 +392,12 @@ class Catalyst(Making, Files):
         return str(scan.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"
 
     def references(self, expr: Expr) -> set[int]:
-        return {int(a.exprId().id()) for a in to_list(expr.references().toSeq())}
+        return {id_of(a) for a in to_list(expr.references().toSeq())}
 
     def substitute(self, expr: Expr, attributes: dict[int, Expr]) -> Expr:
         """`expr` with attributes exchanged, by expression id."""
         if class_name(expr) == "AttributeReference":
-            return attributes.get(int(expr.exprId().id()), expr)
+            return attributes.get(id_of(expr), expr)
         children = self.children(expr)
         if not children:
             return expr
@@ -388,13 +427,13 @@ class Catalyst(Making, Files):
     def _note_domains(self, plan: Plan) -> None:
         """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
         if class_name(plan) == "DomainJoin":
-            self._domains.update(int(a.exprId().id()) for a in to_list(plan.domainAttrs()))
+            self._domains.update(id_of(a) for a in to_list(plan.domainAttrs()))
         for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
             self._note_domains(below)
 
     def is_domain(self, plan: Plan) -> bool:
         """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""
-        return bool(self._domains) and all(int(a.exprId().id()) in self._domains for a in self.output(plan))
+        return bool(self._domains) and all(id_of(a) in self._domains for a in self.output(plan))
 
     def _inline_ctes(self) -> JavaObject:
         return self._new(self._optimizer.InlineCTE, True, last=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from whence.sql.blocks import Block, Link, Lookup, Place, ReadingPlace, origin
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, id_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.sources import identify
 
@@ -73,14 +73,14 @@ def _lifted(c: Catalyst, lookup: Lookup, joined: Plan, number: Attr) -> Seeds:
     if lookup.condition is None:
         plan = c.plan_of(c.materialise(c.distinct(c.project([number], joined))))
         return Seeds(plan, number, lambda link: c.is_not_null(link.present))
-    keys = {int(key.exprId().id()) for key in lookup.keys}
+    keys = {id_of(key) for key in lookup.keys}
     needed = c.references(lookup.condition) - keys
-    inner = [c.alias(a, "whence_inner") for a in c.output(joined) if int(a.exprId().id()) in needed]
-    by_id = {int(i.child().exprId().id()): i.toAttribute() for i in inner}
+    inner = [c.alias(a, "whence_inner") for a in c.output(joined) if id_of(a) in needed]
+    by_id = {id_of(i.child()): i.toAttribute() for i in inner}
     plan = c.plan_of(c.materialise(c.distinct(c.project([number, *inner], joined))))
 
     def matches(link: Link) -> Expr:
-        outer = {int(k.exprId().id()): a for k, a in zip(lookup.keys, link.attrs[1:], strict=True)}
+        outer = {id_of(k): a for k, a in zip(lookup.keys, link.attrs[1:], strict=True)}
         assert lookup.condition is not None
         return c.conjunction([c.is_not_null(link.present), c.substitute(lookup.condition, {**by_id, **outer})])
 

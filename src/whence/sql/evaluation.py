@@ -1,7 +1,7 @@
 """Evaluates a query's lineage: from rows of the result down to the rows of every reading.
 
-Every block's identities are computed once and kept in Spark's block manager; nothing comes to the driver but counts and
-small sets of keys, which are turned into filters that Spark can push into the scans.
+Every block's identities are computed once and kept: many in Spark's block manager, few on the driver. Few keys to look
+up are turned into filters that Spark can push into the scans; one key leaves nothing to join.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model.progress import working
 from whence.sql.blocks import Block, Lookup, Place, Reading, ReadingPlace, origin
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, id_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
 from whence.sql.sources import FILE, ROW, identify
@@ -24,8 +27,11 @@ from whence.sql.stored import Answer, answers
 # Up to this many keys become literals in a filter; more are joined.
 FEW = 200
 
-# Fewer rows than these are counted without compiling code for it.
-SMALL = 20_000
+# So many numbers (identities have one or two each) come to the driver to be counted there.
+MOST_VALUES = 4_000_000
+
+# Of distinct records, one to a line.
+Identities: TypeAlias = npt.NDArray[np.int64]
 
 OUTPUT = "output"
 
@@ -66,16 +72,16 @@ class Evaluation:
     # Identities of the witnesses of each reading, by reading number.
     witnesses: Frames = field(default_factory=Frames)
     rows: DataFrame | None = None
-    _selected: dict[int, DataFrame] = field(default_factory=dict)
+    _selected: dict[int, Kept] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
     # Blocks whose witnesses are known from the store; what lies on the way there is worked out when it is asked for.
     _later: dict[int, Callable[[], None]] = field(default_factory=dict)
     # Readings whose witnesses were known from the store.
     stored: set[int] = field(default_factory=set)
-    # The number of rows selected in a block, and of witnesses at a reading, where they are known.
-    totals: dict[int, int] = field(default_factory=dict)
+    # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
+    identities: dict[int, Identities] = field(default_factory=dict)
 
     def answered(self, witnesses: Mapping[int, Answer], link: Lookup, there: Plan) -> None:
         for number, answer in witnesses.items():
@@ -106,41 +112,20 @@ class Evaluation:
         """The query of the identities that the selected rows of a block carry."""
         return self._selections[number]
 
-    def selected(self, number: int) -> DataFrame:
+    def selected(self, number: int) -> Kept:
         """The identities that the selected rows of a block carry, computed once."""
         self._work_out(number)
         if number not in self._selected:
             with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
-                self._selected[number] = self.c.materialise(self._selections[number])
+                self._selected[number] = self.c.keep(self._selections[number])
         return self._selected[number]
-
-    def count(self, block: Block) -> None:
-        """Compute what `selected` gives, and in the same job how much that is."""
-        once = [link for link in block.annotated.links if isinstance(link, Reading) and self.is_once(link)]
-        with working(f"tracing {block.node.kind}"), self.c.quietly():
-            frame = self.c.materialise(self._selections[block.number], eager=False)
-            columns = [F.count(F.when(here[-1].isNotNull(), 1)) for here in self.columns(frame, once)]
-            total, *counts = _renamed(frame).agg(F.count(F.lit(1)), *columns).collect()[0]
-        self._selected[block.number] = frame
-        self.totals[block.number] = total
-        self.counts.update((link.place.number, n) for link, n in zip(once, counts, strict=True))
 
     def is_once(self, link: Reading) -> bool:
         return link.once and self.output is None
 
-    def columns(self, frame: DataFrame, links: Sequence[Reading]) -> list[list[Column]]:
-        """The columns of each link's identity, by the names that `_renamed` gives."""
-        places = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(self.c.output(self.c.plan_of(frame)))}
-        return [[F.col(places[attr.exprId().id()]) for attr in link.attrs] for link in links]
-
     @property
     def c(self) -> Catalyst:
         return self.lineage.c
-
-
-def _renamed(frame: DataFrame) -> DataFrame:
-    """Identities may have one name; by number each has its own."""
-    return frame.toDF(*[f"a{i}" for i in range(len(frame.columns))])
 
 
 def backward(lineage: SqlLineage, root: Plan | None = None, per_output: bool = False) -> Evaluation:
@@ -191,11 +176,10 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     evaluation.select(block, plan)
     if not block.annotated.attrs:
         return
-    if all(isinstance(link, Reading) for link in block.annotated.links):
-        evaluation.count(block)
     # What is asked of a store is asked once: there is no need to keep the rows that ask.
     known = all(isinstance(link, Lookup) and link.stored is not None for link in block.annotated.links)
-    kept = evaluation.selection(block.number) if known else c.plan_of(evaluation.selected(block.number))
+    selected = None if known else evaluation.selected(block.number)
+    kept = evaluation.selection(block.number) if selected is None else selected.plan
     for link in block.annotated.links:
         there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
@@ -205,26 +189,28 @@ def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
         elif (found := answers(c, link, there, carried)) is not None:
             evaluation.answered(found, link, there)
         else:
-            _look_up(evaluation, link, there)
+            _look_up(evaluation, link, there, selected)
 
 
-def _look_up(evaluation: Evaluation, link: Lookup, there: Plan) -> None:
-    """Find the rows behind a lookup by running the query below it."""
+def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | None = None) -> None:
+    """Find the rows behind a lookup by running the query below it. `among`: the computed rows that `there` is of."""
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
     keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
-    needed = c.frame(c.distinct(c.project([*carried, *keys] or [link.present], there)))
-    _descend(evaluation, link.block, _restrict(evaluation, link, needed, carried))
+    asked = c.project([*carried, *keys] or [link.present], there)
+    _descend(evaluation, link.block, _restrict(evaluation, link, asked, carried, among))
 
 
-def _restrict(evaluation: Evaluation, link: Lookup, needed: DataFrame, carried: Sequence[Attr]) -> Plan:
-    """The block below a lookup, restricted to the rows that the needed keys look up."""
+def _restrict(evaluation: Evaluation, link: Lookup, asked: Plan, carried: Sequence[Attr], among: Kept | None) -> Plan:
+    """The block below a lookup, restricted to the rows that the asked keys look up."""
     c = evaluation.c
     below = link.block.annotated.plan
-    few = needed.limit(FEW + 1).collect()
-    if not few:
+    few = _few(c, asked, among)
+    if few is not None and not few:
         return c.filter(c.parse("false"), c.extend(below, [c.alias_as(c.null(a), a) for a in carried]))
-    if len(few) <= FEW:
+    if link.condition is None and not carried:
+        return below
+    if few is not None:
         hints = [
             hint
             for key, expr in link.equalities
@@ -232,17 +218,29 @@ def _restrict(evaluation: Evaluation, link: Lookup, needed: DataFrame, carried: 
         ]
         if hints:
             below = c.filter(c.conjunction(hints), below)
+        if len(few) == 1 and not carried and link.condition is not None and all(map(c.is_plain, link.keys)):
+            (values,) = few
+            known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, values, strict=True)}
+            return c.filter(c.substitute(link.condition, known), below)
+    if carried or among is None or not among.local:
+        asked = c.distinct(asked)
+    needed = c.frame(asked)
+    if few is not None:
         needed = F.broadcast(needed)
-    if not carried:
-        if link.condition is None:
-            return below
-        return c.join(below, c.plan_of(needed), "leftsemi", link.condition)
-    return c.join(below, c.plan_of(needed), "inner", link.condition)
+    return c.join(below, c.plan_of(needed), "inner" if carried else "leftsemi", link.condition)
+
+
+def _few(c: Catalyst, asked: Plan, among: Kept | None) -> list[tuple[object, ...]] | None:
+    """The asked keys, each once; None if they are many."""
+    if among is None or not among.local:
+        asked = c.limit(FEW + 1, c.distinct(asked))
+    rows = list(dict.fromkeys(tuple(row) for row in c.frame(asked).collect()))
+    return rows if len(rows) <= FEW else None
 
 
 def _position(link: Lookup, key: Attr) -> int:
-    ids = [k.exprId().id() for k in link.keys]
-    return ids.index(key.exprId().id())
+    ids = [id_of(k) for k in link.keys]
+    return ids.index(id_of(key))
 
 
 # --- rows
@@ -286,7 +284,7 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
             name = c.alias(current, "whence_id")
             names.append(name)
             pairs.append(c.same(attr, name.toAttribute()))
-    selected = c.project(names, c.plan_of(evaluation.selected(block.number)))
+    selected = c.project(names, evaluation.selected(block.number).plan)
     return c.project(own, c.join(place.annotated.plan, selected, kind, c.conjunction(pairs)))
 
 
@@ -304,16 +302,15 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
         distinct = list(dict.fromkeys(shapes.values()))
         if not distinct:
             continue
-        selected = evaluation.selected(number)
-        plan = c.plan_of(selected)
-        names = {attr.exprId().id(): f"a{i}" for i, attr in enumerate(c.output(plan))}
-        frame = selected.toDF(*names.values())
+        plan = evaluation.selected(number).plan
+        names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(plan))}
+        frame = c.frame(plan).toDF(*names.values())
         columns = []
         for shape in distinct:
             attrs = [attr for key in shape for attr in links[key]]
             present = [links[key][0] if isinstance(key, Block) else links[key][-1] for key in shape]
-            there = F.coalesce(*[F.when(F.col(names[a.exprId().id()]).isNotNull(), 1) for a in present])
-            row = F.struct(*[F.col(names[a.exprId().id()]) for a in attrs])
+            there = F.coalesce(*[F.when(F.col(names[id_of(a)]).isNotNull(), 1) for a in present])
+            row = F.struct(*[F.col(names[id_of(a)]) for a in attrs])
             columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
         with c.quietly():
             numbers = frame.agg(*columns).collect()[0]
@@ -327,30 +324,81 @@ def witness_counts(evaluation: Evaluation) -> dict[int, int]:
     counts = dict.fromkeys((reading.number for reading in evaluation.lineage.readings), 0)
     for number, block in evaluation.blocks.items():
         links = [link for link in block.annotated.links if isinstance(link, Reading)]
-        if not links:
-            continue
         left = [link for link in links if link.place.number not in evaluation.counts]
         if left:
-            evaluation.counts.update(_counted(evaluation, number, left))
+            _count(evaluation, number, left)
         counts.update((link.place.number, evaluation.counts[link.place.number]) for link in links)
     return counts
 
 
-def _counted(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> dict[int, int]:
-    c = evaluation.c
-    selected = evaluation.selected(number)
-    columns = []
-    for link, own in zip(links, evaluation.columns(selected, links), strict=True):
-        there = own[-1].isNotNull()
-        if evaluation.is_once(link):
-            columns.append(F.count(F.when(there, 1)))
-        else:
-            columns.append(F.count_distinct(F.when(there, F.struct(*own))))
-    counting = _renamed(selected).agg(*columns)
+def count_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> int:
+    """The number of witnesses that several readings of one dataset have together."""
+    counts = witness_counts(evaluation)
+    if len(places) == 1:
+        return counts[places[0].number]
+    known = [evaluation.identities.get(place.number) for place in places if counts[place.number]]
+    if any(ids is None for ids in known):
+        return ids_of(evaluation, places).count()
+    return len(_distinct(np.concatenate([ids for ids in known if ids is not None]))) if known else 0
+
+
+def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> None:
+    kept = evaluation.selected(number)
+    sure = [link for link in links if evaluation.is_once(link) and link.always]
+    evaluation.counts.update((link.place.number, kept.total) for link in sure)
+    others = [link for link in links if link not in sure]
+    if not others:
+        return
+    if kept.total * sum(len(link.attrs) for link in others) <= MOST_VALUES:
+        for link, ids in _identities(evaluation.c, kept, others).items():
+            evaluation.identities[link.place.number] = ids
+            evaluation.counts[link.place.number] = len(ids)
+    else:
+        evaluation.counts.update(_counted(evaluation, kept, others))
+
+
+def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Reading, Identities]:
+    """The distinct identities at each link, on the driver."""
+    attrs = [attr for link in links for attr in link.attrs]
+    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
     with c.quietly():
-        if evaluation.totals.get(number, SMALL) < SMALL:
-            counting = c.small_frame(c.plan_of(counting))
-        found = counting.collect()[0]
+        if kept.local:
+            rows = frame.collect()
+            columns = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
+            there = [np.array([value is not None for value in column], dtype=bool) for column in columns]
+        else:
+            table = frame.toArrow()
+            columns = [column.fill_null(0).to_numpy() for column in table.columns]
+            there = [column.is_valid().to_numpy() for column in table.columns]
+    found, at = {}, 0
+    for link in links:
+        end = at + len(link.attrs)
+        ids = np.stack([column[there[end - 1]].astype(np.int64) for column in columns[at:end]], axis=1)
+        found[link] = _distinct(ids)
+        at = end
+    return found
+
+
+def _distinct(ids: Identities) -> Identities:
+    ordered = ids[np.lexsort(ids.T)]
+    new = np.ones(len(ordered), dtype=bool)
+    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    return ordered[new]
+
+
+def _counted(evaluation: Evaluation, kept: Kept, links: Sequence[Reading]) -> dict[int, int]:
+    c = evaluation.c
+    texts: list[str] = []
+    attrs: list[Attr] = []
+    for link in links:
+        names = [f"a{len(attrs) + i}" for i in range(len(link.attrs))]
+        attrs += link.attrs
+        row = "1" if evaluation.is_once(link) else f"struct({', '.join(names)})"
+        one = f"CASE WHEN {names[-1]} IS NOT NULL THEN {row} END"
+        texts.append(f"count({one})" if evaluation.is_once(link) else f"count(DISTINCT {one})")
+    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
+    with c.quietly():
+        found = frame.selectExpr(*texts).collect()[0]
     return {link.place.number: n for link, n in zip(links, found, strict=True)}
 
 

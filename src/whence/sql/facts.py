@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
 from whence.model.quiet import FACT_COLUMN, FACTS
-from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
+from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
 from whence.sql.memory import Fact, FileVersion
 from whence.sql.tree import Node
 
@@ -170,8 +170,8 @@ def _is_there(c: Catalyst, fact: Fact) -> bool:
 
 
 def positions_of(c: Catalyst, own: Sequence[Attr], plan: Plan) -> tuple[int, ...]:
-    ids = [int(a.exprId().id()) for a in c.output(plan)]
-    return tuple(ids.index(int(a.exprId().id())) for a in own)
+    ids = [id_of(a) for a in c.output(plan)]
+    return tuple(ids.index(id_of(a)) for a in own)
 
 
 def settled(c: Catalyst, inner: Node, fact: Fact) -> Node:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,20 @@ _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modificati
 def parse_statuses(text: str) -> dict[str, tuple[int, int]]:
     lines = text.replace("{path=", "\npath=")
     return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
+
+
+def local_files(paths: Iterable[str]) -> tuple[dict[str, tuple[int, int]], list[str]]:
+    """Length and modification time of those that lie on this machine, without Hadoop; and the paths that do not."""
+    found: dict[str, tuple[int, int]] = {}
+    others: list[str] = []
+    for path in paths:
+        if not path.startswith("file:/"):
+            others.append(path)
+            continue
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            status = os.stat("/" + path.removeprefix("file:").lstrip("/"))
+            found[path] = status.st_size, status.st_mtime_ns // 1_000_000
+    return found, others
 
 
 def _local(text: str) -> Path | None:

@@ -30,7 +30,7 @@ class SqlLineage:
         self.tree: Node = settle(c, self._tree(c.plan_of(df), through))
         if not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk()):
             self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down
-        self._known: dict[Node, ReadingPlace] = {}
+        self._builder = Builder(c, self.tree, RULES)
         self._build(compute=False)
         self.require_unchanged()
 
@@ -40,10 +40,11 @@ class SqlLineage:
         return tree_of(self.c, self.c.normalise(put_back(self.c, plan)))
 
     def _build(self, compute: bool) -> None:
-        self._builder = Builder(self.c, self.tree, RULES, compute=compute, known=self._known)
-        self._root = self._builder.block(self.tree)
-        self._complete = not self._builder.deferred
-        self._known = {place.leaf: place for place in self._builder.readings}
+        known = {place.leaf: place for place in self._builder.readings}
+        builder = Builder(self.c, self.tree, RULES, compute=compute, known=known, built=self._builder.built)
+        self._root = builder.block(self.tree)
+        self._builder = builder
+        self._complete = not builder.deferred
 
     @property
     def root(self) -> Block:

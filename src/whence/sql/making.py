@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
 Attr: TypeAlias = JavaObject
+T = TypeVar("T")
 
-_OUTPUT = "whence_output"
+# As many elements java.util.List.of takes one by one.
+_AT_ONCE = 10
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 
@@ -25,6 +27,24 @@ def to_list(scala_seq: JavaObject) -> list[JavaObject]:
 def class_name(node: JavaObject) -> str:
     name: str = node.getClass().getSimpleName()
     return name.rstrip("$")
+
+
+def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
+    """What `look` finds out, asked once for each handle: plans never change, and every look is a round trip."""
+    name = f"whence_{what}"
+    if name not in handle.__dict__:
+        handle.__dict__[name] = look()
+    found: T = handle.__dict__[name]
+    return found
+
+
+def id_of(named: JavaObject) -> int:
+    """The id of an attribute, an alias or a subquery; attributes with one id are one column."""
+    return remembered(named, "id", lambda: int(named.exprId().id()))
+
+
+def _as_text(value: object) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 class Classes:
@@ -60,6 +80,7 @@ class Making:
         self._exprs: Any = Classes(jvm, "org.apache.spark.sql.catalyst.expressions")
         self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
         self._to_seq: Callable[[list[JavaObject]], JavaObject] = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._list_of: Callable[..., JavaObject] = jvm.java.util.List.of
         self._some: Any = jvm.scala.Some
         self._none: JavaObject = jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
@@ -71,11 +92,7 @@ class Making:
         self._loaded: dict[str, JavaObject] = {}
 
     def output(self, plan: Plan) -> list[Attr]:
-        # Kept with the handle: plans never change, and every look costs a round trip for each column.
-        known = plan.__dict__.get(_OUTPUT)
-        if known is None:
-            known = plan.__dict__[_OUTPUT] = to_list(plan.output())
-        return list(known)
+        return list(remembered(plan, "output", lambda: to_list(plan.output())))
 
     def is_a(self, value: object, java_class: str) -> bool:
         return isinstance(value, JavaObject) and bool(self._class(java_class).isInstance(value))
@@ -88,7 +105,14 @@ class Making:
     # --- making expressions
 
     def seq(self, items: Iterable[JavaObject]) -> JavaObject:
-        return self._to_seq(list(items))
+        """A Scala sequence, in few round trips: py4j itself would need one for each element."""
+        left = list(items)
+        made = self._empty
+        while left:
+            some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
+            made = some if made is self._empty else made.appendedAll(some)
+            left = left[_AT_ONCE:]
+        return made
 
     def some(self, value: JavaObject) -> JavaObject:
         return self._some(value)
@@ -132,12 +156,9 @@ class Making:
         None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
         if not self.is_plain(expr):
             return None
-        kind = expr.dataType().catalogString()
-        distinct = {None if v is None else (v.isoformat() if isinstance(v, date) else str(v)) for v in values}
-        literals = [
-            self._text(v) if kind == "string" else self.parse(f"CAST('{v}' AS {kind})")
-            for v in sorted(v for v in distinct if v is not None)
-        ]
+        kind = self.type_of(expr)
+        distinct = {None if v is None else _as_text(v) for v in values}
+        literals = [self._literal(v, kind) for v in sorted(v for v in distinct if v is not None)]
         tests = []
         if literals:
             tests.append(self._exprs.In(expr, self.seq(literals)))
@@ -145,9 +166,19 @@ class Making:
             tests.append(self._exprs.IsNull(expr))
         return self.disjunction(tests) if tests else None
 
+    def literal(self, value: object, like: Attr) -> Expr:
+        """A value that came through Python as a constant; the attribute that it is a value of must be plain."""
+        return self.null(like) if value is None else self._literal(_as_text(value), self.type_of(like))
+
+    def _literal(self, text: str, kind: str) -> Expr:
+        return self._text(text) if kind == "string" else self.parse(f"CAST('{text}' AS {kind})")
+
+    def type_of(self, expr: Expr) -> str:
+        return remembered(expr, "type", lambda: str(expr.dataType().catalogString()))
+
     def is_plain(self, expr: Expr) -> bool:
         """Whether values of this type survive the way through Python unchanged."""
-        kind = expr.dataType().catalogString()
+        kind = self.type_of(expr)
         return kind in _PLAIN_TYPES or kind.startswith("decimal(")
 
     def is_not_null(self, expr: Expr) -> Expr:

@@ -1,6 +1,6 @@
 """What traces of this session have computed on their way (the rows that a LIMIT keeps), for the next question.
 
-The rows stay in Spark's block manager; they are taken again for an equal query that reads the same versions of the same
+The rows stay where they were computed; they are taken again for an equal query that reads the same versions of the same
 files."""
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _FIXED = ("LocalRelation", "Range", "OneRowRelation")
 def computed(c: Catalyst, plan: Plan) -> Plan:
     """The rows of `plan` under its own attributes, computed now or by an earlier trace."""
     if not all(_is_fixed(c, leaf) for leaf in c.leaves(plan)):
-        return c.plan_of(c.materialise(plan))
+        return c.keep(plan).plan
     files = facts.file_versions(c, plan)
     for known in c.memory.recent:
         if known.files == files and known.query.sameResult(plan):
             return _under(c, known.rows, c.output(plan))
-    rows = c.plan_of(c.materialise(plan))
+    rows = c.keep(plan).plan
     c.memory.recent.insert(0, Recent(plan, files, rows))
     del c.memory.recent[MOST:]
     return rows

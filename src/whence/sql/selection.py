@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from whence.model import operators
 from whence.sql.blocks import Block, Lookup
-from whence.sql.catalyst import Catalyst, Expr, class_name
+from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
 from whence.sql.tree import Node
 
 _AS_IT_IS = (*operators.NAMES_ONLY, "View", "Sort")
@@ -26,7 +26,7 @@ def asked_by_key(c: Catalyst, block: Block) -> tuple[Lookup, Expr | None] | None
         if node.kind == "Filter":
             conditions.append(node.plan.condition())
         elif node.kind == "Project":
-            named = {_id(e): _content(e) for e in c.items(node.plan.projectList())}
+            named = {id_of(e): _content(e) for e in c.items(node.plan.projectList())}
             conditions = [c.substitute(condition, named) for condition in conditions]
         node = node.children[0]
     (link, *others) = block.annotated.links
@@ -46,7 +46,7 @@ def _keys(c: Catalyst, node: Node) -> dict[int, Expr]:
     """Output columns of a grouping that are its keys, by id, as expressions over its rows."""
     grouping = c.items(node.plan.groupingExpressions())
     return {
-        _id(e): _content(e)
+        id_of(e): _content(e)
         for e in c.items(node.plan.aggregateExpressions())
         if any(_content(e).semanticEquals(key) for key in grouping)
     }
@@ -54,7 +54,3 @@ def _keys(c: Catalyst, node: Node) -> dict[int, Expr]:
 
 def _content(named: Expr) -> Expr:
     return named.child() if class_name(named) == "Alias" else named
-
-
-def _id(named: Expr) -> int:
-    return int(named.exprId().id())

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from py4j.java_gateway import JavaObject
 
 from whence.model import SourceChanged
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
 from whence.sql.tree import Node
 
 SCANS = (
@@ -91,7 +91,8 @@ def _jdbc(options: JavaObject, view: str | None) -> Dataset:
 
 
 def is_files(c: Catalyst, plan: Plan) -> bool:
-    return c.is_a(plan.relation(), "org.apache.spark.sql.execution.datasources.HadoopFsRelation")
+    relation = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+    return remembered(plan, "is_files", lambda: c.is_a(plan.relation(), relation))
 
 
 def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:

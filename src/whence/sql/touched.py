@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from whence.model import operators
 from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.evaluation import FEW, backward, ids_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.sources import ROW, has_row_index
@@ -22,6 +22,8 @@ _ROW_BY_ROW = (
     *operators.NAMES_ONLY,
     *operators.PLACEMENT,
 )
+# So few seeds are told by constants; others are joined.
+_LITERALS = 10
 # So many of a source's columns are compared with the values that the seeds have there.
 _COLUMNS = 2
 
@@ -30,8 +32,8 @@ _COLUMNS = 2
 class Seeds:
     """Rows of one dataset to start from. If they are few, the driver knows their identities and some values."""
 
-    ids: DataFrame
-    few: Sequence[Sequence[object]] | None = None
+    ids: Callable[[], DataFrame]
+    few: Sequence[Sequence[int]] | None = None
     values: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
@@ -60,23 +62,26 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
     lineage.require_unchanged()
     annotated = lineage.root.annotated
     (link,) = annotated.links
-    there = {_id(a) for a in c.output(annotated.plan)}
-    columns = [a for a in c.output(place.leaf.plan) if _id(a) in there and c.is_plain(a)][:_COLUMNS]
+    there = {id_of(a) for a in c.output(annotated.plan)}
+    columns = [a for a in c.output(place.leaf.plan) if id_of(a) in there and c.is_plain(a)][:_COLUMNS]
     width = len(link.attrs)
     known = c.filter(c.is_not_null(link.present), annotated.plan)
     rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *columns], known))).collect()
     if len(rows) > FEW:
         return None
     few = list(dict.fromkeys(tuple(row)[:width] for row in rows))
-    names = [a.name() for a in link.attrs]
-    ids = c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
     values = {a.name(): [row[width + i] for row in rows] for i, a in enumerate(columns)}
+
+    def ids() -> DataFrame:
+        names = [a.name() for a in link.attrs]
+        return c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
+
     return Seeds(ids, few, values)
 
 
 def _with_few(ids: DataFrame) -> Seeds:
     few = [tuple(row) for row in ids.limit(FEW + 1).collect()]
-    return Seeds(ids, few if len(few) <= FEW else None)
+    return Seeds(lambda: ids, few if len(few) <= FEW else None)
 
 
 def forward(lineage: SqlLineage, seeds: Mapping[str, Seeds]) -> Plan | None:
@@ -90,10 +95,11 @@ def forward(lineage: SqlLineage, seeds: Mapping[str, Seeds]) -> Plan | None:
 
 @dataclass(frozen=True, eq=False)
 class _Hit:
-    """Rows to join with, the condition under which a row of the block is touched, and a filter that follows from it."""
+    """The condition under which a row of the block is touched, the rows that it speaks of beside the block's own, if it
+    does, and a filter that follows from it."""
 
-    found: Plan
     condition: Expr
+    found: Plan | None = None
     hint: Expr | None = None
 
 
@@ -108,10 +114,15 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | No
             plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place.dataset.key])
         if hit.hint is not None:
             plan = c.filter(hit.hint, plan)
+        if hit.found is None:
+            return c.filter(hit.condition, plan)
         return c.join(plan, hit.found, "leftsemi", hit.condition)
     own = c.output(plan)
     marks = []
     for _, hit in by_link:
+        if hit.found is None:
+            marks.append(hit.condition)
+            continue
         plan, mark = c.existence_join(plan, hit.found, hit.condition)
         marks.append(mark)
     return c.project(own, c.filter(c.disjunction(marks), plan))
@@ -126,34 +137,44 @@ def _hit(c: Catalyst, link: Link, seeds: Mapping[str, Seeds]) -> _Hit | None:
 
 
 def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
-    plan = c.plan_of(seeds.ids if seeds.few is None else F.broadcast(seeds.ids))
+    if seeds.few is not None and 0 < len(seeds.few) <= _LITERALS:
+        rows = [[c.equal(a, c.long(v)) for a, v in zip(link.attrs, row, strict=True)] for row in seeds.few]
+        return _Hit(c.disjunction([c.conjunction(row) for row in rows]))
+    ids = seeds.ids()
+    plan = c.plan_of(ids if seeds.few is None else F.broadcast(ids))
     names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
     condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)])
     hint = None
-    if seeds.few is not None and ROW in seeds.ids.columns:
+    if seeds.few is not None and ROW in ids.columns:
         hint = c.one_of(link.attrs[-1], [row[-1] for row in seeds.few])
-    return _Hit(c.project(names, plan), condition, hint)
+    return _Hit(condition, c.project(names, plan), hint)
 
 
 def _hit_by_rows(c: Catalyst, link: Lookup, below: Plan) -> _Hit:
-    keys = {_id(key): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
+    keys = {id_of(key): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
     if link.condition is None:
-        any_row = c.limit(1, c.project([c.alias(c.true, "whence_any")], below))
-        return _Hit(any_row, c.is_not_null(link.present))
+        any_row = c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], below)))
+        return _Hit(c.is_not_null(link.present) if any_row.total else c.parse("false"))
     needed = c.references(link.condition) - set(keys)
-    inner = [c.alias(a, "whence_inner") for a in c.output(below) if _id(a) in needed]
-    by_id = {_id(i.child()): i.toAttribute() for i in inner}
-    touched = c.materialise(c.distinct(c.project(inner or [c.alias(c.true, "whence_any")], below)))
+    attrs = [a for a in c.output(below) if id_of(a) in needed]
+    inner = [c.alias(a, "whence_inner") for a in attrs]
+    by_id = {id_of(a): i.toAttribute() for a, i in zip(attrs, inner, strict=True)}
+    touched = c.keep(c.distinct(c.project(inner or [c.alias(c.true, "whence_any")], below)))
+    if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
+        (row,) = c.frame(touched.plan).collect()
+        literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, row, strict=False)}
+        return _Hit(c.conjunction([c.is_not_null(link.present), c.substitute(link.condition, {**literals, **keys})]))
     condition = c.substitute(link.condition, {**by_id, **keys})
-    found = c.plan_of(touched)
+    found = touched.plan
     hint = None
-    if link.equalities:
+    if touched.local and link.equalities:
         values = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
-        rows = c.frame(c.limit(FEW + 1, c.project(values, found))).collect()
+        rows = c.frame(c.project(values, found)).collect()
         if len(rows) <= FEW:
             hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
-            found = c.plan_of(F.broadcast(touched))
-    return _Hit(found, c.conjunction([c.is_not_null(link.present), condition]), hint)
+    if touched.local:
+        found = c.plan_of(F.broadcast(c.frame(found)))
+    return _Hit(c.conjunction([c.is_not_null(link.present), condition]), found, hint)
 
 
 def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -> Expr | None:
@@ -170,13 +191,13 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
     hints = [hint for a, found in values.items() if (hint := c.one_of(a, found)) is not None]
     if not hints or not has_row_index(c, leaf):
         return plan
-    first = _id(c.output(leaf.plan)[0])
+    first = id_of(c.output(leaf.plan)[0])
 
     def visit(node: Plan) -> tuple[Plan, int]:
         below = c.children(node)
         if not below:
             # Rows that were computed already (what a LIMIT keeps) have the same attributes.
-            is_leaf = class_name(node) == leaf.kind and any(_id(a) == first for a in c.output(node))
+            is_leaf = class_name(node) == leaf.kind and any(id_of(a) == first for a in c.output(node))
             return (c.filter(c.conjunction(hints), node), 1) if is_leaf else (node, 0)
         visited = [visit(child) for child in below]
         found = sum(count for _, count in visited)
@@ -188,7 +209,3 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
 
     filtered, found = visit(plan)
     return filtered if found == 1 else plan
-
-
-def _id(attribute: Attr) -> int:
-    return int(attribute.exprId().id())

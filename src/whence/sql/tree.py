@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.catalyst import Catalyst, Plan, class_name, id_of
 from whence.sql.memory import Fact
 
 
@@ -37,7 +37,7 @@ class Node:
 def tree_of(c: Catalyst, plan: Plan) -> Node:
     node = Node(plan, class_name(plan), [tree_of(c, child) for child in c.children(plan)])
     for expression in c.subqueries(plan):
-        key = int(expression.exprId().id())
+        key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())
         node.subquery_kinds[key] = class_name(expression)
     return node

@@ -1,7 +1,7 @@
 """The table of lineage rules: one function for each kind of plan node.
 
 A rule takes the node and a `Builder` (through which it annotates the inputs) and gives the node's plan with the
-identities of its links behind its own output. It must not change the rows of the operator: neither their number nor
+identities of its links beside its own output. It must not change the rows of the operator: neither their number nor
 their values. To add one, write the function and name its node here; the contract tests run over the whole table.
 """
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from whence.sql.blocks import Annotated, make_lookup, nullable, repeated
 from whence.sql.builder import Builder
+from whence.sql.catalyst import id_of
 from whence.sql.tree import Node
 
 _LEFT_MAY_MISS = ("RightOuter", "FullOuter")
@@ -22,17 +23,16 @@ def join(node: Node, build: Builder) -> Annotated:
         *(nullable(left.links) if kind in _LEFT_MAY_MISS else left.links),
         *(nullable(right.links) if kind in _RIGHT_MAY_MISS else right.links),
     )
-    own = c.output(node.plan)
-    attrs = [a for link in links for a in link.attrs]
-    return Annotated(c.project([*own, *attrs], plan), links)
+    # No projection above it, not even one that only orders columns: Spark reorders joins that stand right on each
+    # other, and in the order of a FROM clause tables may come together that no condition joins.
+    return Annotated(plan, links)
 
 
 def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     c = build.c
     left = build.annotate(node.children[0])
     plan = c.with_children(node.plan, [left.plan, node.children[1].plan])
-    own = c.output(node.plan)
-    kept = Annotated(c.project([*own, *left.attrs], plan), left.links)
+    kept = Annotated(plan, left.links)
     if kind == "LeftAnti":
         build.set_aside(node.children[1])
         return kept
@@ -41,8 +41,8 @@ def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     # The row and its matches: these are looked up by the columns of the row that the condition speaks of.
     option = node.plan.condition()
     condition = option.get() if option.isDefined() else None
-    names = {a.exprId().id() for a in c.items(condition.references().toSeq())} if condition is not None else set()
-    keys = [a for a in c.output(node.children[0].plan) if a.exprId().id() in names]
+    names = {id_of(a) for a in c.items(condition.references().toSeq())} if condition is not None else set()
+    keys = [a for a in c.output(node.children[0].plan) if id_of(a) in names]
     block = build.block(node.children[1])
     matches = make_lookup(c, node, kept.plan, block, keys, condition)
     return Annotated(matches.plan, (*kept.links, *matches.links))

@@ -65,9 +65,9 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
         build.deferred = True
         return child
     if stop is not None and start == 0:
-        some = c.materialise(c.limit(stop + 1, child.plan))
-        if some.count() <= stop:
-            return Annotated(c.plan_of(some), child.links)
+        some = c.keep(c.limit(stop + 1, child.plan))
+        if some.total <= stop:
+            return Annotated(some.plan, child.links)
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
@@ -151,8 +151,8 @@ def _with_ties(build: Builder, top: _Top, plan: Plan, cut: int) -> Plan:
     c = build.c
     last = c.filter(c.expression("EqualTo", top.at, c.long(cut)), top.plan)
     names = [c.alias(key, "whence_cut") for key in top.keys]
-    tie = c.plan_of(c.materialise(c.project(names, last)))
+    tie = c.keep(c.project(names, last)).plan
     same = c.conjunction([c.same(key, name.toAttribute()) for key, name in zip(top.keys, names, strict=True)])
     others = c.project(c.output(top.keyed), c.join(plan, tie, "leftanti", same))
     tied = c.join(top.keyed, tie, "leftsemi", same)
-    return c.plan_of(c.materialise(c.union([others, tied])))
+    return c.keep(c.union([others, tied])).plan

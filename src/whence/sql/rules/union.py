@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from whence.sql.blocks import Annotated, Link, with_attrs
+from whence.sql.blocks import Annotated, Link, maybe_missing
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Expr
 from whence.sql.tree import Node
@@ -19,6 +19,6 @@ def union(node: Node, build: Builder) -> Annotated:
                     row.append(attr if i == at else c.alias(c.null(attr), attr.name()))
             # A union's attributes have the ids of its first branch.
             heads = columns[0][-len(link.attrs) :]
-            links.append(with_attrs(link, [head.toAttribute().withNullability(True) for head in heads]))
+            links.append(maybe_missing(link, [head.toAttribute() for head in heads]))
     plans = [c.project(row, branch.plan) for row, branch in zip(columns, branches, strict=True)]
     return Annotated(c.with_children(node.plan, plans), tuple(links))

@@ -9,7 +9,7 @@ from whence.model import NonDeterministic
 from whence.model.operators import RANKS_BEFORE, RANKS_WHOLE
 from whence.sql.blocks import Annotated, Block, make_lookup
 from whence.sql.builder import Builder
-from whence.sql.catalyst import Attr, Catalyst, Expr, class_name
+from whence.sql.catalyst import Attr, Catalyst, Expr, class_name, id_of
 from whence.sql.certainty import by_position as is_by_position
 from whence.sql.certainty import is_rows, is_unbounded
 from whence.sql.facts import ROWS
@@ -72,7 +72,7 @@ def window(node: Node, build: Builder) -> Annotated:
 def _used(c: Catalyst, condition: Sequence[Expr], keys: Sequence[Expr]) -> list[Attr]:
     used: set[int] = set().union(*[c.references(part) for part in condition])
     attrs = [key.toAttribute() for key in keys]
-    return [a for a in attrs if int(a.exprId().id()) in used]
+    return [a for a in attrs if id_of(a) in used]
 
 
 def _wanted(
