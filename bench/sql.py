@@ -53,7 +53,7 @@ CASES = (
     Case("q10", ("c_custkey",)),
     Case("q11", ("ps_partkey",), "partsupp", ("ps_partkey", "ps_suppkey")),
     Case("q12", ("l_shipmode",)),
-    Case("q13", ("c_count",), "orders", ("o_orderkey",)),
+    Case("q13", ("c_count",), "customer", ("c_custkey",)),
     Case("q14"),
     Case("q15", ("s_suppkey",)),
     Case("q16", ("p_brand", "p_type", "p_size"), "partsupp", ("ps_partkey", "ps_suppkey")),

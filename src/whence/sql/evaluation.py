@@ -6,6 +6,7 @@ up are turned into filters that Spark can push into the scans; one key leaves no
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,6 +30,9 @@ FEW = 200
 
 # So many numbers (identities have one or two each) come to the driver to be counted there.
 MOST_VALUES = 4_000_000
+
+# Keys to look up.
+Few: TypeAlias = Sequence[tuple[object, ...]]
 
 # Of distinct records, one to a line.
 Identities: TypeAlias = npt.NDArray[np.int64]
@@ -146,16 +150,10 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         evaluation.output = output.toAttribute()
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
-    by_key = asked_by_key(c, block) if root is None and not per_output else None
-    if by_key is not None and by_key[0].stored is not None:
-        by_key = None
-    if by_key is None:
-        _descend(evaluation, block, plan)
+    if root is None and not per_output:
+        _descend(evaluation, block)
     else:
-        link, condition = by_key
-        below = link.block.annotated.plan
-        evaluation.select(block, plan)
-        _descend(evaluation, link.block, below if condition is None else c.filter(condition, below))
+        _follow(evaluation, block, plan)
     for reading in lineage.readings:
         if reading.number not in evaluation.witnesses:
             evaluation.witnesses.give(reading.number, partial(_no_ids, evaluation, reading))
@@ -170,7 +168,21 @@ def _no_ids(evaluation: Evaluation, reading: ReadingPlace) -> DataFrame:
     return c.frame(c.project([*carried, *leaf.ids], c.filter(c.parse("false"), leaf.plan)))
 
 
-def _descend(evaluation: Evaluation, block: Block, plan: Plan) -> None:
+def _descend(evaluation: Evaluation, block: Block, condition: Expr | None = None) -> None:
+    """Follow the rows of a block that meet the condition; groups that are asked for by their keys are not computed."""
+    c = evaluation.c
+    plan = block.annotated.plan if condition is None else c.filter(condition, block.annotated.plan)
+    by_key = asked_by_key(c, block, condition)
+    if by_key is None or by_key[0].stored is not None:
+        _follow(evaluation, block, plan)
+        return
+    evaluation.select(block, plan)
+    link, below = by_key
+    _descend(evaluation, link.block, below)
+
+
+def _follow(evaluation: Evaluation, block: Block, plan: Plan) -> None:
+    """Compute these rows of a block, and follow what they come from."""
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
     evaluation.select(block, plan)
@@ -198,49 +210,47 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
     carried = [] if evaluation.output is None else [evaluation.output]
     keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
     asked = c.project([*carried, *keys] or [link.present], there)
-    _descend(evaluation, link.block, _restrict(evaluation, link, asked, carried, among))
-
-
-def _restrict(evaluation: Evaluation, link: Lookup, asked: Plan, carried: Sequence[Attr], among: Kept | None) -> Plan:
-    """The block below a lookup, restricted to the rows that the asked keys look up."""
-    c = evaluation.c
-    below = link.block.annotated.plan
     few = _few(c, asked, among)
     if few is not None and not few:
-        return c.filter(c.parse("false"), c.extend(below, [c.alias_as(c.null(a), a) for a in carried]))
-    if link.condition is None and not carried:
-        return below
-    if few is not None:
-        hints = [
-            hint
-            for key, expr in link.equalities
-            if (hint := c.one_of(expr, [row[_position(link, key) + len(carried)] for row in few])) is not None
-        ]
-        if hints:
-            below = c.filter(c.conjunction(hints), below)
-        if len(few) == 1 and not carried and link.condition is not None and all(map(c.is_plain, link.keys)):
-            (values,) = few
-            known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, values, strict=True)}
-            return c.filter(c.substitute(link.condition, known), below)
-    if carried or among is None or not among.local:
-        asked = c.distinct(asked)
-    needed = c.frame(asked)
-    if few is not None:
-        needed = F.broadcast(needed)
-    return c.join(below, c.plan_of(needed), "inner" if carried else "leftsemi", link.condition)
+        nothing = c.extend(link.block.annotated.plan, [c.alias_as(c.null(a), a) for a in carried])
+        _follow(evaluation, link.block, c.filter(c.parse("false"), nothing))
+    elif link.condition is None and not carried:
+        _descend(evaluation, link.block)
+    elif few is not None and len(few) == 1 and not carried and all(map(c.is_plain, link.keys)):
+        assert link.condition is not None
+        known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, few[0], strict=True)}
+        _descend(evaluation, link.block, c.conjunction([*_hints(c, link, few), c.substitute(link.condition, known)]))
+    else:
+        if carried or among is None or not among.local:
+            asked = c.distinct(asked)
+        _follow(evaluation, link.block, _joined(c, link, asked, few, carried))
 
 
-def _few(c: Catalyst, asked: Plan, among: Kept | None) -> list[tuple[object, ...]] | None:
-    """The asked keys, each once; None if they are many."""
-    if among is None or not among.local:
-        asked = c.limit(FEW + 1, c.distinct(asked))
-    rows = list(dict.fromkeys(tuple(row) for row in c.frame(asked).collect()))
+def _joined(c: Catalyst, link: Lookup, asked: Plan, few: Few | None, carried: Sequence[Attr]) -> Plan:
+    """The block below a lookup, restricted to the rows that the asked keys look up."""
+    below = link.block.annotated.plan
+    if few is not None:
+        hints = _hints(c, link, few, len(carried))
+        below = c.filter(c.conjunction(hints), below) if hints else below
+        asked = c.plan_of(F.broadcast(c.frame(asked)))
+    return c.join(below, asked, "inner" if carried else "leftsemi", link.condition)
+
+
+def _hints(c: Catalyst, link: Lookup, few: Few, start: int = 0) -> list[Expr]:
+    """What follows from the condition for the few keys, in a form that Spark can push into the scans."""
+    at = {id_of(key): start + i for i, key in enumerate(link.keys)}
+    found = [c.one_of(expr, [row[at[id_of(key)]] for row in few]) for key, expr in link.equalities]
+    return [hint for hint in found if hint is not None]
+
+
+def _few(c: Catalyst, asked: Plan, among: Kept | None) -> Few | None:
+    """The asked keys; None if they are many."""
+    local = among is not None and among.local
+    rows = [tuple(row) for row in c.frame(asked if local else c.limit(FEW + 1, c.distinct(asked))).collect()]
+    if local:
+        with contextlib.suppress(TypeError):  # an array has no hash here: then a key may stand twice
+            rows = list(dict.fromkeys(rows))
     return rows if len(rows) <= FEW else None
-
-
-def _position(link: Lookup, key: Attr) -> int:
-    ids = [id_of(k) for k in link.keys]
-    return ids.index(id_of(key))
 
 
 # --- rows

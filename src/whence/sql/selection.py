@@ -14,11 +14,12 @@ from whence.sql.tree import Node
 _AS_IT_IS = (*operators.NAMES_ONLY, "View", "Sort")
 
 
-def asked_by_key(c: Catalyst, block: Block) -> tuple[Lookup, Expr | None] | None:
-    """The grouping at the root of the query and the condition on its rows that the asked groups' keys come to.
+def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Lookup, Expr | None] | None:
+    """The grouping that the block's rows are the groups of, and what the asked groups' keys come to on its own rows.
 
-    None when the query is not of that form. No condition: all rows were asked for."""
-    conditions: list[Expr] = []
+    `condition` is what is asked of the block's rows. None when the block is not of that form. No condition: all rows
+    are asked for."""
+    conditions: list[Expr] = [] if condition is None else [condition]
     node = block.node
     while node.kind != "Aggregate":
         if node.subqueries or node.kind not in (*_AS_IT_IS, "Filter", "Project"):

@@ -104,22 +104,16 @@ class _Hit:
 
 
 def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | None:
+    """The rows of the block that the seeds touch, by whichever link."""
     plan = block.annotated.plan
-    by_link = [(link, hit) for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
-    if not by_link:
+    hits = _hits(c, block, seeds)
+    if not hits:
         return None
-    if len(by_link) == 1:
-        ((link, hit),) = by_link
-        if isinstance(link, Reading):
-            plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place.dataset.key])
-        if hit.hint is not None:
-            plan = c.filter(hit.hint, plan)
-        if hit.found is None:
-            return c.filter(hit.condition, plan)
-        return c.join(plan, hit.found, "leftsemi", hit.condition)
+    if len(hits) == 1:
+        return _touched_by(c, block, *hits[0], seeds)
     own = c.output(plan)
     marks = []
-    for _, hit in by_link:
+    for _, hit in hits:
         if hit.found is None:
             marks.append(hit.condition)
             continue
@@ -128,12 +122,29 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | No
     return c.project(own, c.filter(c.disjunction(marks), plan))
 
 
+def _hits(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> list[tuple[Link, _Hit]]:
+    return [(link, hit) for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
+
+
+def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping[str, Seeds]) -> Plan:
+    """The rows of the block that the seeds touch by this link."""
+    plan = block.annotated.plan
+    if isinstance(link, Reading):
+        plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place.dataset.key])
+    if hit.hint is not None:
+        plan = c.filter(hit.hint, plan)
+    if hit.found is None:
+        return c.filter(hit.condition, plan)
+    return c.join(plan, hit.found, "leftsemi", hit.condition)
+
+
 def _hit(c: Catalyst, link: Link, seeds: Mapping[str, Seeds]) -> _Hit | None:
     if isinstance(link, Reading):
         given = seeds.get(link.place.dataset.key)
         return None if given is None else _hit_by_seeds(c, link, given)
-    below = _touched(c, link.block, seeds)
-    return None if below is None else _hit_by_rows(c, link, below)
+    # One by one, since a condition that holds by one link or by another cannot be pushed into any scan.
+    below = [_touched_by(c, link.block, *hit, seeds) for hit in _hits(c, link.block, seeds)]
+    return _hit_by_rows(c, link, below) if below else None
 
 
 def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
@@ -150,16 +161,20 @@ def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
     return _Hit(condition, c.project(names, plan), hint)
 
 
-def _hit_by_rows(c: Catalyst, link: Lookup, below: Plan) -> _Hit:
+def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
+    """`below`: the touched rows of the block that the lookup finds its rows in."""
     keys = {id_of(key): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
     if link.condition is None:
-        any_row = c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], below)))
-        return _Hit(c.is_not_null(link.present) if any_row.total else c.parse("false"))
+        touches = any(c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], part))).total for part in below)
+        return _Hit(c.is_not_null(link.present) if touches else c.parse("false"))
     needed = c.references(link.condition) - set(keys)
-    attrs = [a for a in c.output(below) if id_of(a) in needed]
-    inner = [c.alias(a, "whence_inner") for a in attrs]
-    by_id = {id_of(a): i.toAttribute() for a, i in zip(attrs, inner, strict=True)}
-    touched = c.keep(c.distinct(c.project(inner or [c.alias(c.true, "whence_any")], below)))
+    attrs = [a for a in c.output(link.block.annotated.plan) if id_of(a) in needed]
+    parts = []
+    for part in below:
+        inner = [c.alias(a, "whence_inner") for a in attrs] or [c.alias(c.true, "whence_any")]
+        parts.append(c.project(inner, part))
+    touched = c.keep(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
+    by_id = {id_of(a): i for a, i in zip(attrs, c.output(touched.plan), strict=False)}
     if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
         (row,) = c.frame(touched.plan).collect()
         literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, row, strict=False)}

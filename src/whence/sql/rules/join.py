@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from whence.sql.blocks import Annotated, make_lookup, nullable, repeated
 from whence.sql.builder import Builder
-from whence.sql.catalyst import id_of
+from whence.sql.catalyst import Attr, Catalyst, Expr, class_name, id_of
 from whence.sql.tree import Node
 
 _LEFT_MAY_MISS = ("RightOuter", "FullOuter")
@@ -44,8 +46,23 @@ def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     names = {id_of(a) for a in c.items(condition.references().toSeq())} if condition is not None else set()
     keys = [a for a in c.output(node.children[0].plan) if id_of(a) in names]
     block = build.block(node.children[1])
-    matches = make_lookup(c, node, kept.plan, block, keys, condition)
+    equalities = [] if condition is None else _equalities(c, condition, keys)
+    matches = make_lookup(c, node, kept.plan, block, keys, condition, equalities)
     return Annotated(matches.plan, (*kept.links, *matches.links))
+
+
+def _equalities(c: Catalyst, condition: Expr, keys: Sequence[Attr]) -> list[tuple[Attr, Expr]]:
+    """The keys that the condition wants to equal something of the other side."""
+    if class_name(condition) == "And":
+        return [pair for part in c.children(condition) for pair in _equalities(c, part, keys)]
+    if class_name(condition) not in ("EqualTo", "EqualNullSafe"):
+        return []
+    by_id = {id_of(key): key for key in keys}
+    one, other = c.children(condition)
+    for key, expr in ((one, other), (other, one)):
+        if class_name(key) == "AttributeReference" and id_of(key) in by_id and not c.references(expr) & set(by_id):
+            return [(by_id[id_of(key)], expr)]
+    return []
 
 
 def _kind(node: Node) -> str:
