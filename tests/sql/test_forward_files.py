@@ -25,6 +25,10 @@ QUERIES = {
     "both": "select id, k from l where v > 1 union all select id, k from l where k = 'x'",
     "without": "select id, k from l where k not in (select k from r where k is not null)",
     "counted": "select count(*) as n from l where v = 5",
+    "compared": "select id, k from l where v >= (select avg(v) from l others where others.k = l.k)",
+    "compared and counted": "select count(*) as n from l where v >= (select avg(v) from l others where others.k = l.k)",
+    "exists": "select id, k from l where exists (select 1 from l others where others.v = l.v and others.id < l.id)",
+    "twice grouped": "select n, count(*) as m from (select k, count(v) as n from l group by k) group by n",
     "kept": "select id, v from l order by v desc, id limit 3",
 }
 
@@ -55,3 +59,15 @@ def test_forward_gives_the_rows_that_backward_leads_from(w: whence.Session, tabl
     for seed, records in (("id = 1", (0, 5)), ("id = 2", (1,))):
         found = w.forward(w.spark.table("l").where(seed), to=df).rows.collect()
         assert Counter(tuple(row) for row in found) == rows_touched(w, df, "l", *records)
+
+
+@pytest.mark.parametrize("below", [15, 150, 1500], ids=["few", "some", "many"])
+def test_forward_from_few_and_from_many_rows(w: whence.Session, tmp_path: Path, below: int) -> None:
+    rows = w.spark.range(3000).selectExpr("cast(id as int) as id", "cast(id % 40 as int) as k", "cast(id % 7 as int) v")
+    rows.coalesce(1).write.parquet(str(tmp_path / "many"))
+    w.spark.read.parquet(str(tmp_path / "many")).createOrReplaceTempView("many")
+    df = w.spark.sql("select k, sum(v) as s from many where v > 2 group by k")
+    found = w.forward(w.spark.table("many").where(f"id < {below} and v > 5"), to=df).rows.collect()
+    seeds = [row["k"] for row in w.spark.table("many").where(f"id < {below} and v > 5").collect()]
+    assert {row["k"] for row in found} == set(seeds)
+    assert Counter(map(tuple, found)) <= Counter(map(tuple, df.collect()))

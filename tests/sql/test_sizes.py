@@ -1,0 +1,60 @@
+"""Few rows are kept and counted on the driver, many in Spark: the answers are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import whence
+from whence.sql import Catalyst, SqlLineage
+
+QUERIES = {
+    "grouped": "select g, count(*) as n from big group by g",
+    "joined with itself": "select a.g, count(*) as n from big a join big b on a.id = b.id + 1 group by a.g",
+    "outer": "select a.g, count(b.id) as n from big a left join big b on a.id = 2 * b.id group by a.g",
+    "both": "select g, count(*) as n from (select g from big where id % 3 = 0 union all select g from big) group by g",
+    "exists": "select g, count(*) as n from big where exists (select 1 from big o where o.id = big.id + 5) group by g",
+    "twice grouped": "select g, sum(m) as n from (select g, id % 9 d, count(*) as m from big group by g, d) group by g",
+    "of all": "select g, count(*) as n from big where id >= (select avg(id) from big) group by g",
+}
+
+
+@pytest.fixture(scope="module")
+def big(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """Group 0 has nearly all rows, group 1 ten of them."""
+    path = str(tmp_path_factory.mktemp("sizes") / "big")
+    rows = spark.range(4000).selectExpr("id", "cast(id % 400 = 7 as int) as g", "array(id % 2) as pair")
+    rows.repartition(2, "id").write.parquet(path)
+    spark.read.parquet(path).createOrReplaceTempView("big")
+    return spark
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("group", [0, 1])
+def test_witnesses_are_counted_as_they_are_read(w: whence.Session, big: SparkSession, query: str, group: int) -> None:
+    trace = w.backward(big.sql(QUERIES[query]).where(f"g = {group}"))
+    assert trace.witness_counts["big"] == trace["big"].distinct().count() > 0
+    assert trace.verify()
+
+
+def test_rows_that_a_limit_keeps_are_found_by_keys_without_a_hash(w: whence.Session, big: SparkSession) -> None:
+    query = "select pair, count(*) as n from big where id < 11 group by pair order by n desc limit 2"
+    trace = w.backward(big.sql(query))
+    assert sorted(row["id"] for row in trace["big"].collect()) == list(range(11))
+    one = w.backward(big.sql(query).where("n = 5"))
+    assert sorted(row["id"] for row in one["big"].collect()) == [1, 3, 5, 7, 9]
+
+
+def test_tables_that_no_condition_joins_are_not_multiplied(big: SparkSession, tmp_path: Path) -> None:
+    """In the order of its FROM clause this query would pair all of `one` with all of `two`."""
+    for name, column in (("one", "a"), ("two", "b")):
+        big.range(20).selectExpr(f"id as {column}").write.parquet(str(tmp_path / name))
+        big.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    df = big.sql("select a, b, id from one, two, big where a = id and b = id + 1")
+    c = Catalyst(big)
+    plan = c.frame(SqlLineage(c, df).root.annotated.plan)._jdf.queryExecution().optimizedPlan().toString()
+    joins = [line for line in plan.splitlines() if "Join" in line]
+    assert len(joins) == 2
+    assert all("=" in line for line in joins), plan
