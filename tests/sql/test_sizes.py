@@ -47,6 +47,17 @@ def test_rows_that_a_limit_keeps_are_found_by_keys_without_a_hash(w: whence.Sess
     assert sorted(row["id"] for row in one["big"].collect()) == [1, 3, 5, 7, 9]
 
 
+@pytest.mark.parametrize(("parts", "local"), [(3000, False), (3, True)])
+def test_few_but_large_rows_stay_in_spark(w: whence.Session, big: SparkSession, parts: int, local: bool) -> None:
+    long = f"array_join(transform(sequence(1, {parts}), i -> sha2(concat(id, '-', i), 512)), '')"
+    df = big.sql(f"select id, {long} as long from big order by id desc limit 80")
+    c = Catalyst(big)
+    assert c.keep(c.plan_of(df)).local is local
+    c.release()
+    trace = w.backward(df.where("id = 3990"))
+    assert [row["id"] for row in trace["big"].collect()] == [3990]
+
+
 def test_tables_that_no_condition_joins_are_not_multiplied(big: SparkSession, tmp_path: Path) -> None:
     """In the order of its FROM clause this query would pair all of `one` with all of `two`."""
     for name, column in (("one", "a"), ("two", "b")):

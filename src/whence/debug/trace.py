@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError, operators
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, evaluation, fetch
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, fetch
 from whence.sql.catalyst import Plan
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ class Trace:
 
     def step_counts(self) -> tuple[int, ...]:
         """How many rows lie on the way at each step: one job for each block of the query."""
-        return evaluation.counts_at(self._found, self._shown_places)
+        return counting.counts_at(self._found, self._shown_places)
 
     @cached_property
     def witness_counts(self) -> Mapping[str, int]:
         """How many witnesses each source has: counted from their identities, without reading a row."""
-        return {name: evaluation.count_of(self._found, places) for name, places in self._names.items()}
+        return {name: counting.count_of(self._found, places) for name, places in self._names.items()}
 
     def first_rows(self, source: str, count: int) -> list[Row]:
         """Some witnesses of a source, read by their position where that is possible, without a scan."""

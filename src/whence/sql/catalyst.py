@@ -49,8 +49,10 @@ _FIXED_SPLITS = {
     "spark.sql.files.minPartitionNum": "32",
 }
 
-# So many computed rows are kept on the driver.
+# So many computed rows are kept on the driver, if they take no more than this.
 FEW_ROWS = 1000
+FEW_BYTES = 16 << 20
+_NARROW = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
 
 _FOR_FEW_ROWS = {
     "spark.sql.shuffle.partitions": "1",
@@ -173,12 +175,21 @@ class Catalyst(Making, Files):
         kept = self.plan_of(self._checkpoint(frame, eager=False))
         rdd = kept.rdd()
         total = int(rdd.count())
-        if total > FEW_ROWS:
+        if total > FEW_ROWS or self._bytes_of(kept) > FEW_BYTES:
             return Kept(kept, total, local=False)
         rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
         local = self._new(self._plans.LocalRelation, kept.output(), rows, False, last=self._none)
         return Kept(local, total, local=True)
+
+    def _bytes_of(self, kept: Plan) -> int:
+        """How much room computed rows take, compressed; 0 where their types say that it is little."""
+        if all(self.type_of(a) in _NARROW for a in self.output(kept)):
+            return 0
+        number = kept.rdd().id()
+        known: Any = self.spark.sparkContext._jsc.sc()
+        found = [info for info in known.getRDDStorageInfo() if info.id() == number]
+        return sum(int(info.memSize()) + int(info.diskSize()) for info in found)
 
     def in_cache(self, frame: DataFrame) -> Plan:
         """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""

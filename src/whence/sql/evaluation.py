@@ -28,9 +28,6 @@ from whence.sql.stored import Answer, answers
 # Up to this many keys become literals in a filter; more are joined.
 FEW = 200
 
-# So many numbers (identities have one or two each) come to the driver to be counted there.
-MOST_VALUES = 4_000_000
-
 # Keys to look up.
 Few: TypeAlias = Sequence[tuple[object, ...]]
 
@@ -296,120 +293,6 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
             pairs.append(c.same(attr, name.toAttribute()))
     selected = c.project(names, evaluation.selected(block.number).plan)
     return c.project(own, c.join(place.annotated.plan, selected, kind, c.conjunction(pairs)))
-
-
-def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...]:
-    """The number of rows at each operator that lie on the way, from the identities that are known already.
-
-    Rows of one operator that carry the same identities (an exploded array) count as one here."""
-    c = evaluation.c
-    counts: dict[Place, int] = {}
-    for number, block in evaluation.blocks.items():
-        links = {origin(link): link.attrs for link in block.annotated.links}
-        here = [place for place in places if place.block == number and place.annotated.links]
-        # Most operators of a block share their links with the one below: each set of links is counted once.
-        shapes = {place: tuple(origin(link) for link in place.annotated.links) for place in here}
-        distinct = list(dict.fromkeys(shapes.values()))
-        if not distinct:
-            continue
-        plan = evaluation.selected(number).plan
-        names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(plan))}
-        frame = c.frame(plan).toDF(*names.values())
-        columns = []
-        for shape in distinct:
-            attrs = [attr for key in shape for attr in links[key]]
-            present = [links[key][0] if isinstance(key, Block) else links[key][-1] for key in shape]
-            there = F.coalesce(*[F.when(F.col(names[id_of(a)]).isNotNull(), 1) for a in present])
-            row = F.struct(*[F.col(names[id_of(a)]) for a in attrs])
-            columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
-        with c.quietly():
-            numbers = frame.agg(*columns).collect()[0]
-        for place in here:
-            counts[place] = numbers[distinct.index(shapes[place])]
-    return tuple(counts.get(place, 0) for place in places)
-
-
-def witness_counts(evaluation: Evaluation) -> dict[int, int]:
-    """The number of witnesses of each reading: at most one job for each block of the query."""
-    counts = dict.fromkeys((reading.number for reading in evaluation.lineage.readings), 0)
-    for number, block in evaluation.blocks.items():
-        links = [link for link in block.annotated.links if isinstance(link, Reading)]
-        left = [link for link in links if link.place.number not in evaluation.counts]
-        if left:
-            _count(evaluation, number, left)
-        counts.update((link.place.number, evaluation.counts[link.place.number]) for link in links)
-    return counts
-
-
-def count_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> int:
-    """The number of witnesses that several readings of one dataset have together."""
-    counts = witness_counts(evaluation)
-    if len(places) == 1:
-        return counts[places[0].number]
-    known = [evaluation.identities.get(place.number) for place in places if counts[place.number]]
-    if any(ids is None for ids in known):
-        return ids_of(evaluation, places).count()
-    return len(_distinct(np.concatenate([ids for ids in known if ids is not None]))) if known else 0
-
-
-def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> None:
-    kept = evaluation.selected(number)
-    sure = [link for link in links if evaluation.is_once(link) and link.always]
-    evaluation.counts.update((link.place.number, kept.total) for link in sure)
-    others = [link for link in links if link not in sure]
-    if not others:
-        return
-    if kept.total * sum(len(link.attrs) for link in others) <= MOST_VALUES:
-        for link, ids in _identities(evaluation.c, kept, others).items():
-            evaluation.identities[link.place.number] = ids
-            evaluation.counts[link.place.number] = len(ids)
-    else:
-        evaluation.counts.update(_counted(evaluation, kept, others))
-
-
-def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Reading, Identities]:
-    """The distinct identities at each link, on the driver."""
-    attrs = [attr for link in links for attr in link.attrs]
-    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
-    with c.quietly():
-        if kept.local:
-            rows = frame.collect()
-            columns = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
-            there = [np.array([value is not None for value in column], dtype=bool) for column in columns]
-        else:
-            table = frame.toArrow()
-            columns = [column.fill_null(0).to_numpy() for column in table.columns]
-            there = [column.is_valid().to_numpy() for column in table.columns]
-    found, at = {}, 0
-    for link in links:
-        end = at + len(link.attrs)
-        ids = np.stack([column[there[end - 1]].astype(np.int64) for column in columns[at:end]], axis=1)
-        found[link] = _distinct(ids)
-        at = end
-    return found
-
-
-def _distinct(ids: Identities) -> Identities:
-    ordered = ids[np.lexsort(ids.T)]
-    new = np.ones(len(ordered), dtype=bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    return ordered[new]
-
-
-def _counted(evaluation: Evaluation, kept: Kept, links: Sequence[Reading]) -> dict[int, int]:
-    c = evaluation.c
-    texts: list[str] = []
-    attrs: list[Attr] = []
-    for link in links:
-        names = [f"a{len(attrs) + i}" for i in range(len(link.attrs))]
-        attrs += link.attrs
-        row = "1" if evaluation.is_once(link) else f"struct({', '.join(names)})"
-        one = f"CASE WHEN {names[-1]} IS NOT NULL THEN {row} END"
-        texts.append(f"count({one})" if evaluation.is_once(link) else f"count(DISTINCT {one})")
-    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
-    with c.quietly():
-        found = frame.selectExpr(*texts).collect()[0]
-    return {link.place.number: n for link, n in zip(links, found, strict=True)}
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
