@@ -36,7 +36,6 @@ def big(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkS
 def test_witnesses_are_counted_as_they_are_read(w: whence.Session, big: SparkSession, query: str, group: int) -> None:
     trace = w.backward(big.sql(QUERIES[query]).where(f"g = {group}"))
     assert trace.witness_counts["big"] == trace["big"].distinct().count() > 0
-    assert trace.verify()
 
 
 def test_rows_that_a_limit_keeps_are_found_by_keys_without_a_hash(w: whence.Session, big: SparkSession) -> None:
