@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.sql.blocks import Block, Place, Reading, ReadingPlace, origin
@@ -29,9 +30,9 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
         distinct = list(dict.fromkeys(shapes.values()))
         if not distinct:
             continue
-        plan = evaluation.selected(number).plan
-        names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(plan))}
-        frame = c.frame(plan).toDF(*names.values())
+        kept = evaluation.selected(number)
+        names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(kept.plan))}
+        frame = _numbered(c, kept, c.output(kept.plan))
         columns = []
         for shape in distinct:
             attrs = [attr for key in shape for attr in links[key]]
@@ -87,7 +88,7 @@ def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> Non
 def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Reading, Identities]:
     """The distinct identities at each link, on the driver."""
     attrs = [attr for link in links for attr in link.attrs]
-    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
+    frame = _numbered(c, kept, attrs)
     with c.quietly():
         if kept.local:
             rows = frame.collect()
@@ -104,6 +105,11 @@ def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Readi
         found[link] = _distinct(ids)
         at = end
     return found
+
+
+def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr]) -> DataFrame:
+    """Identities may have one name; by number (a0, a1, ...) each has its own."""
+    return c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
 
 
 def _distinct(ids: Identities) -> Identities:
@@ -123,7 +129,7 @@ def _counted(evaluation: Evaluation, kept: Kept, links: Sequence[Reading]) -> di
         row = "1" if evaluation.is_once(link) else f"struct({', '.join(names)})"
         one = f"CASE WHEN {names[-1]} IS NOT NULL THEN {row} END"
         texts.append(f"count({one})" if evaluation.is_once(link) else f"count(DISTINCT {one})")
-    frame = c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
+    frame = _numbered(c, kept, attrs)
     with c.quietly():
         found = frame.selectExpr(*texts).collect()[0]
     return {link.place.number: n for link, n in zip(links, found, strict=True)}

@@ -213,7 +213,7 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
         _follow(evaluation, link.block, c.filter(c.parse("false"), nothing))
     elif link.condition is None and not carried:
         _descend(evaluation, link.block)
-    elif few is not None and len(few) == 1 and not carried and all(map(c.is_plain, link.keys)):
+    elif few is not None and len(few) == 1 and not carried and all_survive(c, link.keys, few[0]):
         assert link.condition is not None
         known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, few[0], strict=True)}
         _descend(evaluation, link.block, c.conjunction([*_hints(c, link, few), c.substitute(link.condition, known)]))
@@ -231,6 +231,10 @@ def _joined(c: Catalyst, link: Lookup, asked: Plan, few: Few | None, carried: Se
         below = c.filter(c.conjunction(hints), below) if hints else below
         asked = c.plan_of(F.broadcast(c.frame(asked)))
     return c.join(below, asked, "inner" if carried else "leftsemi", link.condition)
+
+
+def all_survive(c: Catalyst, keys: Sequence[Attr], values: Sequence[object]) -> bool:
+    return all(c.survives(key, [value]) for key, value in zip(keys, values, strict=True))
 
 
 def _hints(c: Catalyst, link: Lookup, few: Few, start: int = 0) -> list[Expr]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
 
-from whence.sql.making import Plan, to_list
+from whence.sql.making import Plan, class_name, remembered, to_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,10 @@ class Files(ABC):
         return [leaf for leaf in self.leaves(plan) if self.is_file_scan(leaf)]
 
     def is_file_scan(self, leaf: Plan) -> bool:
-        return leaf.getClass().getSimpleName() == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)
+        return remembered(leaf, "is_file_scan", lambda: self._is_file_scan(leaf))
+
+    def _is_file_scan(self, leaf: Plan) -> bool:
+        return class_name(leaf) == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)
 
     def format_of(self, leaf: Plan) -> str:
         return str(leaf.relation().toString()).lower()

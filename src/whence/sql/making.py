@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 # As many elements java.util.List.of takes one by one.
 _AT_ONCE = 10
+# What stands in a text for bytes that are none.
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 
@@ -154,7 +156,7 @@ class Making:
         """A filter that Spark can push into a scan: `expr` has one of these values, or is NULL if one is.
 
         None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
-        if not self.is_plain(expr):
+        if not self.survives(expr, values):
             return None
         kind = self.type_of(expr)
         distinct = {None if v is None else _as_text(v) for v in values}
@@ -167,7 +169,7 @@ class Making:
         return self.disjunction(tests) if tests else None
 
     def literal(self, value: object, like: Attr) -> Expr:
-        """A value that came through Python as a constant; the attribute that it is a value of must be plain."""
+        """A value that came through Python as a constant; it must have survived that."""
         return self.null(like) if value is None else self._literal(_as_text(value), self.type_of(like))
 
     def _literal(self, text: str, kind: str) -> Expr:
@@ -175,6 +177,10 @@ class Making:
 
     def type_of(self, expr: Expr) -> str:
         return remembered(expr, "type", lambda: str(expr.dataType().catalogString()))
+
+    def survives(self, expr: Expr, values: Iterable[object]) -> bool:
+        """Whether these values of `expr` came through Python unchanged. Bytes that are no UTF-8 did not."""
+        return self.is_plain(expr) and not any(isinstance(v, str) and _NO_TEXT in v for v in values)
 
     def is_plain(self, expr: Expr) -> bool:
         """Whether values of this type survive the way through Python unchanged."""

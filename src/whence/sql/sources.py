@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from py4j.java_gateway import JavaObject
 
 from whence.model import SourceChanged
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.tree import Node
 
 SCANS = (
@@ -72,7 +72,7 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
         name = table.get().identifier().unquotedString()
         return Dataset(f"table:{name}", name.split(".")[-1], name)
     relation = plan.relation()
-    if is_files(c, plan):
+    if c.is_file_scan(plan):
         roots = sorted(p.toString() for p in c.items(relation.location().rootPaths()))
         last = roots[0].rstrip("/").rsplit("/", 1)[-1]
         return Dataset("files:" + "|".join(roots), view or last, ", ".join(roots))
@@ -90,14 +90,9 @@ def _jdbc(options: JavaObject, view: str | None) -> Dataset:
     return Dataset(f"jdbc:{url}:{table}", view or name, f"{url} {table}")
 
 
-def is_files(c: Catalyst, plan: Plan) -> bool:
-    relation = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
-    return remembered(plan, "is_files", lambda: c.is_a(plan.relation(), relation))
-
-
 def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
     plan = leaf.plan
-    if leaf.kind == "LogicalRelation" and is_files(c, plan):
+    if c.is_file_scan(plan):
         return _identify_files(c, plan)
     if leaf.kind == "DataSourceV2Relation":
         return _identify_v2(c, plan)
@@ -129,7 +124,7 @@ def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
 
 def has_row_index(c: Catalyst, leaf: Node) -> bool:
     """Whether a row's identity stays the same when other rows are not read."""
-    if leaf.kind != "LogicalRelation" or not is_files(c, leaf.plan):
+    if not c.is_file_scan(leaf.plan):
         return False
     return c.has_field(_metadata(c, leaf.plan.withMetadataColumns()), "row_index")
 
@@ -168,7 +163,7 @@ def _file(c: Catalyst, scan: Plan, metadata: Attr) -> Expr:
 
 def require_unchanged(c: Catalyst, leaf: Node) -> None:
     """Raise SourceChanged when a file is no longer what it was when the query was planned."""
-    if leaf.kind != "LogicalRelation" or not is_files(c, leaf.plan):
+    if not c.is_file_scan(leaf.plan):
         return
     planned = c.planned_files(leaf.plan)
     current = c.current_files(planned) if planned else {}

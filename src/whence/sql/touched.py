@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from whence.model import operators
 from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
-from whence.sql.evaluation import FEW, backward, ids_of
+from whence.sql.evaluation import FEW, all_survive, backward, ids_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.sources import ROW, has_row_index
 from whence.sql.tree import Node
@@ -174,17 +174,19 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
         inner = [c.alias(a, "whence_inner") for a in attrs] or [c.alias(c.true, "whence_any")]
         parts.append(c.project(inner, part))
     touched = c.keep(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
-    by_id = {id_of(a): i for a, i in zip(attrs, c.output(touched.plan), strict=False)}
+    by_id = {id_of(a): i for a, i in zip(attrs, c.output(touched.plan)[: len(attrs)], strict=True)}
     if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
-        (row,) = c.frame(touched.plan).collect()
-        literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, row, strict=False)}
-        return _Hit(c.conjunction([c.is_not_null(link.present), c.substitute(link.condition, {**literals, **keys})]))
+        values = c.frame(touched.plan).collect()[0][: len(attrs)]
+        if all_survive(c, attrs, values):
+            literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, values, strict=True)}
+            one = c.substitute(link.condition, {**literals, **keys})
+            return _Hit(c.conjunction([c.is_not_null(link.present), one]))
     condition = c.substitute(link.condition, {**by_id, **keys})
     found = touched.plan
     hint = None
     if touched.local and link.equalities:
-        values = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
-        rows = c.frame(c.project(values, found)).collect()
+        wanted = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
+        rows = c.frame(c.project(wanted, found)).collect()
         if len(rows) <= FEW:
             hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
     if touched.local:
