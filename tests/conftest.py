@@ -39,6 +39,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Tests make a key of their own, and leave that of whoever runs them alone."""
+    os.environ.pop("WHENCE_KEY", None)
+    os.environ["XDG_CONFIG_HOME"] = str(session.config._tmp_path_factory.mktemp("config"))  # type: ignore[attr-defined]
+
+
 @pytest.hookimpl
 def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:

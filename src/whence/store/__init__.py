@@ -1,10 +1,12 @@
 """Keeps what whence knows: the catalogue in a database, association tables in Parquet.
 
 A room that has something to keep asks the session for its `Store`: `store.catalog` for runs, datasets and operators,
-`store.tables` for Parquet. Nothing is opened, created or imported before the first use.
+`store.tables` for Parquet, `store.seal` for what is read back as code. Nothing is opened, created or imported before
+its first use.
 """
 
 from whence.store.location import StoreLocation, parse_location
+from whence.store.seal import Seal, Unsigned
 from whence.store.store import Store
 
-__all__ = ["Store", "StoreLocation", "parse_location"]
+__all__ = ["Seal", "Store", "StoreLocation", "Unsigned", "parse_location"]

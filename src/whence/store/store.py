@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from whence.store.location import StoreLocation, check_writable, parse_location
+from whence.store.seal import Seal
 
 if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
     from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
 class Store:
     def __init__(self, location: StoreLocation) -> None:
         self.location = location
+        self.seal = Seal()
         self._catalog: Catalog | None = None
         self._tables: Tables | None = None
         self._lock = threading.Lock()
