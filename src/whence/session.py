@@ -89,6 +89,7 @@ class Session:
         """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
         from whence.sql.capture import Capture
 
+        self._store.make()
         with Capture(self._plans()).open():
             yield
 
@@ -134,6 +135,7 @@ class Session:
         if self._context is None:
             from whence.rdd import LineageContext
 
+            self._store.make()
             self._context = LineageContext(self._spark.sparkContext, str(self._files))
         return self._context
 
@@ -152,6 +154,7 @@ class Session:
         if self._actors is None:
             from whence.actors import ActorStore
 
+            self._store.make()
             self._actors = ActorStore(self._files / "actors")
         return self._actors
 
@@ -177,6 +180,7 @@ class Session:
         """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
         from whence.debug.guard import guard
 
+        self._store.make()
         return guard(self, self._files / "culprits", on_error)
 
     def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool], rows: list[Row] | None = None) -> Minimal:

@@ -277,11 +277,14 @@ class LineageContext(SparkContext):
         if not os.path.isdir(self._directory):
             return
         for stage in os.scandir(self._directory):
-            if not stage.is_dir():
+            # what others put there is theirs, and a link would lead out of the store
+            if not stage.is_dir(follow_symlinks=False) or not stage.name.isdigit():
                 continue
             for file in os.scandir(stage.path):
+                if file.is_dir(follow_symlinks=False):
+                    continue
                 part, _, attempt = file.name.removesuffix(".full").partition("-")
-                known = self._tables.get((int(stage.name), int(part)), {})
+                known = self._tables.get((int(stage.name), int(part)), {}) if part.isdigit() else {}
                 if not attempt.isdigit() or int(attempt) not in known:
                     os.unlink(file.path)
 

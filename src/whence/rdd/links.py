@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from whence.rdd.codec import AnyInts, ints, pack, pack_groups, pack_sorted
 from whence.rdd.wire import Origin, Tag
+from whence.store import private
 
 MAGIC = b"whence02"
 BLOCK = 1 << 17  # elements; bounds what a task holds and what a look-up decodes
@@ -57,7 +59,9 @@ class Writer:
         if self.error is None:
             try:
                 if self._file is None:
-                    os.makedirs(os.path.dirname(self.path), exist_ok=True)
+                    place = Path(self.path).absolute()  # store/rdd/run/stage/partition-attempt
+                    private.make_directory(place.parent, place.parents[3])
+                    private.make_file(self._temporary)
                     self._file = open(self._temporary, "wb", 1 << 18)  # noqa: SIM115
                 self._file.write(data)
             except OSError as failed:

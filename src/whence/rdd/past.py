@@ -14,6 +14,7 @@ import numpy as np
 from whence.model import StoreError
 from whence.rdd.textfiles import Split, check_unchanged, lines_at
 from whence.rdd.walk import Place, State, Tables, merged
+from whence.store import private
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -69,10 +70,9 @@ def write_book(context: LineageContext, results: list[Result]) -> None:
                 if error is None:
                     readers[f"{node}/{number}"] = (info.id, part, attempt)
     book = {"results": [asdict(r) for r in results], "sources": sources, "readers": readers}
-    os.makedirs(context._directory, exist_ok=True)
     path = Path(context._directory) / BOOK
-    path.with_suffix(".tmp").write_text(json.dumps(book))
-    os.replace(path.with_suffix(".tmp"), path)
+    private.make_directory(path.parent, path.parents[2])
+    private.write(path, json.dumps(book).encode())
 
 
 class PastRun:

@@ -13,6 +13,7 @@ from whence.rdd.codec import Ints, pack, ragged, unpack
 from whence.rdd.tables import Table
 from whence.rdd.walk import Place, State, Tables
 from whence.rdd.wire import Origin
+from whence.store import private
 
 Pairs = tuple[Ints, Ints, Ints]  # (index into what was asked, which source partition, position in it)
 
@@ -103,9 +104,7 @@ def write_full(directory: str, key: tuple[int, int, int]) -> int:
     ).encode()
     path = path_of(directory, key)
     data = len(head).to_bytes(8, "little") + head + b"".join(columns)
-    with open(path + ".tmp", "wb") as f:
-        f.write(data)
-    os.replace(path + ".tmp", path)
+    private.write(path, data)
     return len(data)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.java_gateway import JavaObject
 
 from whence.sql.making import Plan, class_name, remembered, to_list
+from whence.store import private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -211,8 +212,8 @@ class Files(ABC):
 
     def write_bytes(self, text: str, content: bytes) -> None:
         if (here := _local(text)) is not None:
-            here.parent.mkdir(parents=True, exist_ok=True)
-            here.write_bytes(content)
+            private.make_directory(here.parent, here.anchor)
+            private.write(here, content)
             return
         path, system = self._place(text)
         out = system.create(path, True)

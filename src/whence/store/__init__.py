@@ -5,8 +5,9 @@ A room that has something to keep asks the session for its `Store`: `store.catal
 its first use.
 """
 
+from whence.store import private
 from whence.store.location import StoreLocation, parse_location
 from whence.store.seal import Seal, Unsigned
 from whence.store.store import Store
 
-__all__ = ["Seal", "Store", "StoreLocation", "Unsigned", "parse_location"]
+__all__ = ["Seal", "Store", "StoreLocation", "Unsigned", "parse_location", "private"]

@@ -13,7 +13,8 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError
 
 from whence.model import StoreError
-from whence.store.location import StoreLocation
+from whence.store.location import DATABASE_FILE, StoreLocation
+from whence.store.private import make_directory, make_file
 from whence.store.schema import metadata
 from whence.store.version import HEAD, require_known
 
@@ -27,7 +28,8 @@ def open_engine(location: StoreLocation) -> sa.Engine:
     """An engine over a database of the current version, created or upgraded where needed."""
     if location.directory is not None:
         try:
-            location.directory.mkdir(parents=True, exist_ok=True)
+            make_directory(location.directory, location.directory)
+            make_file(location.directory / DATABASE_FILE)  # the files beside it get its rights from SQLite
         except OSError as error:
             raise StoreError(f"The store {location.directory} cannot be made: {error}") from error
     try:

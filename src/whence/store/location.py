@@ -29,6 +29,11 @@ class StoreLocation:
         return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", self.url) if self.directory is None else str(self.directory)
 
     @property
+    def top(self) -> Path | None:
+        """The directory that is all whence's; None where it lies on no file system of this machine."""
+        return self.directory or (Path(self.tables) if "://" not in self.tables else None)
+
+    @property
     def spool(self) -> Path:
         """Where observations wait while the catalogue cannot be written."""
         if self.directory is not None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from whence.model import Run
 from whence.model.lineage import Change, ColumnLink, Link, Observation, Seen
+from whence.store.private import make_directory, make_file
 
 
 def dump(observation: Observation) -> str:
@@ -52,7 +53,8 @@ class Spool:
         self._own = directory / f"{os.getpid()}-{uuid.uuid4().hex}.jsonl"
 
     def add(self, *observations: Observation) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory, self._directory.parent)
+        make_file(self._own)
         with self._own.open("a", encoding="utf-8") as file:
             file.writelines(dump(observation) + "\n" for observation in observations)
 
@@ -85,6 +87,7 @@ class Spool:
                     done += 1
             finally:
                 if handed < len(lines):
+                    make_file(file)
                     with file.open("a", encoding="utf-8") as rest:
                         rest.write("\n".join(lines[handed:]) + "\n")
                 taken.unlink()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING
 
 from whence.store.location import StoreLocation, check_writable, parse_location
+from whence.store.private import make_directory
 from whence.store.seal import Seal
 
 if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
@@ -30,6 +32,13 @@ class Store:
         check_writable(location)
         return cls(location)
 
+    def make(self) -> None:
+        """Its own directories, before somebody else makes them who would let others in."""
+        top = self.location.top
+        if top is not None:
+            with contextlib.suppress(OSError):  # who writes there will tell
+                make_directory(top if "://" in self.location.tables else self.location.tables, top)
+
     @property
     def catalog(self) -> Catalog:
         with self._lock:
@@ -45,7 +54,7 @@ class Store:
             if self._tables is None:
                 from whence.store.tables import Tables
 
-                self._tables = Tables(self.location.tables)
+                self._tables = Tables(self.location.tables, self.location.top)
             return self._tables
 
     def close(self) -> None:

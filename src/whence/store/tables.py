@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence.model import StoreError
+from whence.store.private import make_directory, make_file, require_inside, require_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,14 +19,16 @@ _PLAIN = re.compile(r"[\w.=-]+")
 class Tables:
     """A table is named by parts, say ("rdd", run, "map-3"); each part is one directory level under the root."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, top: Path | None = None) -> None:
         self.root = root.rstrip("/") or "/"
+        self._top = top or Path(self.root)
 
     def location(self, *parts: str) -> str:
         """The path to hand to Spark for reading or writing this table."""
         for part in parts:
             if not _PLAIN.fullmatch(part) or set(part) == {"."}:
                 raise StoreError(f"{part!r} cannot name a table in the store: use letters, digits, and any of . _ - =")
+            require_name(part)
         return "/".join((self.root, *parts))
 
     def write(self, table: pa.Table, *parts: str) -> None:
@@ -34,8 +37,13 @@ class Tables:
 
         filesystem, path = self._resolve(parts)
         try:
-            filesystem.create_dir(path, recursive=True)
             part, new = f"{path}/part-0.parquet", f"{path}/.part-0.new"
+            if "://" in self.root:
+                filesystem.create_dir(path, recursive=True)
+            else:
+                require_inside(path, self._top)
+                make_directory(path, self._top)
+                make_file(new)
             pq.write_table(table, new, filesystem=filesystem, compression="zstd")
             filesystem.move(new, part)
         except OSError as error:
@@ -72,6 +80,8 @@ class Tables:
         """Remove this table and all below it. That it is not there is no error."""
         filesystem, path = self._resolve(parts)
         if parts and self.exists(*parts):
+            if "://" not in self.root:
+                require_inside(path, self._top)
             filesystem.delete_dir(path)
 
     def _resolve(self, parts: tuple[str, ...]) -> tuple[fs.FileSystem, str]:
