@@ -333,5 +333,5 @@ def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
             files = F.when(F.col(FILE) == F.lit(c.hash64_of_text(path)), F.lit(path)).otherwise(files)
         return F.concat(files, F.lit("#"), F.col(ROW).cast("string"))
     if len(ids.columns) > 2:
-        return F.concat_ws(":", *[F.hex(ids[i]) for i in range(1, len(ids.columns))])
+        return F.concat_ws(":", *[F.hex(F.col(name)) for name in ids.columns[1:]])
     return F.concat(F.lit("#"), F.col(ROW).cast("string"))

@@ -10,6 +10,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from whence.sql.contents import Contents
+
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
 Attr: TypeAlias = JavaObject
@@ -70,7 +72,7 @@ class Classes:
         return self.__dict__[key]
 
 
-class Making:
+class Making(Contents):
     """What a Catalyst makes new."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -203,19 +205,6 @@ class Making:
 
     def hash64(self, expr: Expr) -> Expr:
         return self._exprs.XxHash64(self.seq([expr]), 42)
-
-    def content_hashes(self, attributes: Sequence[Attr]) -> list[Expr]:
-        """Two independent 64-bit hashes: together an identity that does not collide in practice.
-
-        Spark's hash passes over NULL, so (NULL, 1) and (1, NULL) would be the same; what is NULL is hashed too. A map
-        has no hash; its text has."""
-        values = [a if "map<" not in a.dataType().catalogString() else self._json(a) for a in attributes]
-        columns = self.seq([*values, *[self._exprs.IsNull(a) for a in attributes if a.nullable()]])
-        return [self._exprs.XxHash64(columns, seed) for seed in (42, 4242)]
-
-    def _json(self, attribute: Attr) -> Expr:
-        struct = self._exprs.CreateNamedStruct(self.seq([self._text("v"), attribute]))
-        return self.function("to_json", struct)
 
     def function(self, name: str, *args: Expr) -> Expr:
         """A call that the analyzer resolves."""

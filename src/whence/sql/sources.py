@@ -24,7 +24,7 @@ SCANS = (
     *("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range"),
     *("HiveTableRelation", "DataSourceV2Relation"),
 )
-FILE, ROW = "whence_file", "whence_row"
+FILE, HASH, ROW = "whence_file", "whence_hash", "whence_row"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _identified(c: Catalyst, plan: Plan, ids: list[Expr]) -> IdentifiedLeaf:
 
 
 def _contents(c: Catalyst, plan: Plan) -> list[Expr]:
-    return [c.alias(h, ROW) for h in c.content_hashes(c.output(plan))]
+    return [c.alias(h, name) for h, name in zip(c.content_hashes(c.output(plan)), (HASH, ROW), strict=True)]
 
 
 def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:

@@ -75,7 +75,7 @@ def map_groups(node: Node, build: Builder) -> Annotated:
     c = build.c
     child = node.children[0]
     block = build.block(child)
-    hashes = c.content_hashes(c.items(node.plan.groupingAttributes()))
+    hashes = c.group_hashes(c.items(node.plan.groupingAttributes()))
     extra = [_new_attribute(build, f"whence_group{i}") for i in range(len(hashes))]
     wide = _with_hashes(build, child, hashes)
     function = node.plan.functionExpr()
@@ -98,7 +98,7 @@ def map_cogroups(node: Node, build: Builder) -> Annotated:
     wides: list[Plan] = []
     hashes: list[list[Expr]] = []
     for child, length in zip(node.children, lengths, strict=True):
-        hashes.append(c.content_hashes(c.output(child.plan)[:length]))
+        hashes.append(c.group_hashes(c.output(child.plan)[:length]))
         wides.append(_with_hashes(build, child, hashes[-1]))
     extra = [_new_attribute(build, f"whence_group{i}") for i in range(len(hashes[0]) + len(hashes[1]))]
     inputs = [a for wide, length in zip(wides, lengths, strict=True) for a in c.output(wide)[length:]]
