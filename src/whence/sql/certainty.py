@@ -49,7 +49,7 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
     depends on the time of day, which is the same within one query."""
     for expression in uncertain_expressions(c, node):
         return f"{expression} may give another value each time it is computed."
-    if node.kind in ("GlobalLimit", "Offset") and sort_below(limited(node)) is None:
+    if node.kind in ("GlobalLimit", "Offset") and not _of_zero(node) and sort_below(limited(node)) is None:
         return f"{node.kind} without ORDER BY keeps whichever rows come first."
     if node.kind == "Sample" and (why := unsure_sample(c, node)) is not None:
         return why
@@ -62,6 +62,12 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
     if node.kind == "Window" and any(by_position(c, alias.child()) for alias in c.items(node.plan.windowExpressions())):
         return "This window counts rows by their position, and rows that tie in its order may come in any order."
     return None
+
+
+def _of_zero(node: Node) -> bool:
+    """LIMIT 0 keeps no row and OFFSET 0 all of them, in whatever order they come."""
+    count = node.plan.limitExpr() if node.kind == "GlobalLimit" else node.plan.offsetExpr()
+    return int(count.eval(None)) == 0
 
 
 def limited(node: Node) -> Node:

@@ -1,12 +1,14 @@
 """LIMIT and OFFSET: the row itself, if it is certain which rows were kept.
 
 With an order it is certain, unless rows tie at a cut; then all of these are taken in, with a note. Without an order it
-is certain only when there are no more rows than the limit.
+is certain only when all rows were kept, or none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from pyspark.sql import functions as F
 
 from whence.model import NonDeterministic
 from whence.sql.blocks import Annotated
@@ -61,6 +63,11 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
     child = build.annotate(below)
     if build.fact_of(node) is not None:
         return Annotated(rebuild(c, node, lambda n: child.plan if n is below else None), child.links)
+    nothing = Annotated(c.filter(c.parse("false"), child.plan), child.links)
+    if stop == start:
+        return nothing
+    if start == 0 and stop is None:
+        return child
     if not build.compute:
         build.deferred = True
         return child
@@ -68,6 +75,8 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
         some = c.keep(c.limit(stop + 1, child.plan))
         if some.total <= stop:
             return Annotated(some.plan, child.links)
+    elif c.frame(c.limit(start + 1, child.plan)).count() <= start:
+        return nothing
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
@@ -135,16 +144,22 @@ def _without(build: Builder, top: _Top, first: Plan) -> Plan:
     """All rows but the first ones, told by everything that is known of a row."""
     c = build.c
     columns = c.output(top.keyed)
-    names = [c.alias(column, "whence_first") for column in columns]
-    pairs = [c.same(column, name.toAttribute()) for column, name in zip(columns, names, strict=True)]
-    return c.join(top.keyed, c.project(names, first), "leftanti", c.conjunction(pairs))
+    here = [c.alias(h, "whence_content") for h in c.content_hashes(columns)]
+    there = [c.alias(h, "whence_first") for h in c.content_hashes(columns)]
+    pairs = [c.equal(one.toAttribute(), other.toAttribute()) for one, other in zip(here, there, strict=True)]
+    rest = c.join(c.extend(top.keyed, here), c.project(there, first), "leftanti", c.conjunction(pairs))
+    return c.project(columns, rest)
 
 
 def _ties_at(build: Builder, top: _Top, cut: int) -> bool:
+    """Spark compares, as it did when it sorted: Python knows neither collations nor what -0.0 is to Spark."""
     c = build.c
     wanted = c.disjunction([c.expression("EqualTo", top.at, c.long(p)) for p in (cut - 1, cut)])
-    rows = c.frame(c.project(top.keys, c.filter(wanted, top.plan))).collect()
-    return len(rows) == 2 and all(a == b or (a != a and b != b) for a, b in zip(*rows, strict=True))
+    keys = [c.alias(key, f"k{i}") for i, key in enumerate(top.keys)]
+    rows = c.small_frame(c.project(keys, c.filter(wanted, top.plan)))
+    pair = rows.agg(F.collect_list(F.struct(*rows.columns)).alias("pair"))
+    (tied,) = pair.select(F.expr("size(pair) = 2 AND get(pair, 0) <=> get(pair, 1)")).collect()[0]
+    return bool(tied)
 
 
 def _with_ties(build: Builder, top: _Top, plan: Plan, cut: int) -> Plan:
