@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import whence
 from sql import oracle
@@ -65,7 +67,15 @@ def check(w: whence.Session, query: Query, tables: Tables) -> None:
         }
     if trace.exact:
         assert trace.verify().ok
+    check_counts(trace)
     check_forward(w, query, df, expected)
+
+
+def check_counts(trace: whence.Trace) -> None:
+    """What is printed beside a step is how many rows there are at it."""
+    counts = [trace.at(step).agg(F.lit(step.number), F.count(F.lit(1))) for step in trace.steps]
+    found = sorted(tuple(row) for row in reduce(DataFrame.unionAll, counts).collect())
+    assert trace.step_counts() == tuple(count for _, count in found)
 
 
 def check_forward(w: whence.Session, query: Query, df: DataFrame, expected: oracle.Rows) -> None:
@@ -242,4 +252,5 @@ def test_captured(session: whence.Session, name: str, tmp_path: Path) -> None:
         }
     assert (trace.strategy is Strategy.STORED) == CAPTURED[name]
     assert trace.verify().ok
+    check_counts(trace)
     check_forward(session, query, df, expected)

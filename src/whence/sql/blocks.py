@@ -52,7 +52,8 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """`attrs` are (present, *keys) as the block's rows carry them; `keys` the attributes that `condition` speaks of."""
+    """`attrs` are (present, *keys, *identity) as the block's rows carry them; `keys` the attributes that `condition`
+    speaks of; the identity, where rows with equal keys are several (a window's), tells them apart."""
 
     node: Node
     block: Block
@@ -67,6 +68,11 @@ class Lookup:
     @property
     def present(self) -> Attr:
         return self.attrs[0]
+
+    @property
+    def asked(self) -> tuple[Attr, ...]:
+        """The keys as the block's rows carry them."""
+        return self.attrs[1 : 1 + len(self.keys)]
 
 
 Link: TypeAlias = Reading | Lookup
@@ -132,10 +138,11 @@ def make_lookup(
     keys: Sequence[Expr],
     condition: Expr | None,
     equalities: Sequence[tuple[Attr, Expr]] = (),
+    identity: Sequence[Attr] = (),
 ) -> Annotated:
-    """`plan`, a leaf of its block, with one lookup. `keys` are attributes of `plan`'s output."""
+    """`plan`, a leaf of its block, with one lookup. `keys` and `identity` are attributes of `plan`'s output."""
     present = c.alias(c.true, "whence_present")
-    carried = [c.alias(key, "whence_key") for key in keys]
+    carried = [c.alias(key, "whence_key") for key in (*keys, *identity)]
     attrs = tuple(a.toAttribute() for a in (present, *carried))
     lookup = Lookup(node, block, condition, tuple(keys), attrs, tuple(equalities))
     return Annotated(c.extend(plan, [present, *carried]), (lookup,))

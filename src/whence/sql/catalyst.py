@@ -42,6 +42,7 @@ _SUBQUERY_RULES = (
     "RewriteLateralSubquery",
 )
 _MAX_ROUNDS = 20
+_MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 
 _FIXED_SPLITS = {
     "spark.sql.files.maxPartitionBytes": str(128 << 20),
@@ -68,6 +69,9 @@ _ORDER_ONLY = ("CollectList", "CollectSet")
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
 _RIDES_ALONG = ("PythonUDTF",)
 
+_PYTHON_FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
+_JAVA_FUNCTIONS = ("ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF")
+
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -91,6 +95,8 @@ class Catalyst(Making, Files):
         self._quiet = 0
         self.memory = Memory()
         self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
         self._text_of: Callable[[JavaObject], str] = self._jvm.scala.runtime.ScalaRunTime.stringOf
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
         # Where Spark thinks an RDD was made tells ours from the user's.
@@ -207,7 +213,7 @@ class Catalyst(Making, Files):
         estimates made Spark broadcast tables of millions of rows."""
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
-        settings = conf.getAllConfs().hashCode()
+        settings = self.settings()
         if self._wide is None or self._wide[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
@@ -215,6 +221,10 @@ class Catalyst(Making, Files):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
             self._wide = (settings, wide)
         return self._wide[1]
+
+    def settings(self) -> int:
+        """Another number when the session is set otherwise."""
+        return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
 
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
@@ -333,6 +343,25 @@ class Catalyst(Making, Files):
         for child in below:
             self._nondeterministic_in(child, found)
 
+    def user_functions(self, plan: Plan) -> list[str]:
+        """The names of the functions in this node that are not Spark's own."""
+        found: list[str] = []
+        if any(plan.containsPattern(pattern) for pattern in self._with_functions) or class_name(plan) == "Generate":
+            for expression in to_list(plan.expressions().toSeq()):
+                self._user_functions_in(expression, found)
+        return found
+
+    def _user_functions_in(self, expr: Expr, found: list[str]) -> None:
+        kind = class_name(expr)
+        if kind in _PYTHON_FUNCTIONS:
+            found.append(str(expr.name()))
+        elif kind in _JAVA_FUNCTIONS:
+            found.append(
+                str(expr.name()) if kind != "ScalaUDF" else str(expr.udfName().getOrElse(None) or "a Java UDF")
+            )
+        for child in self.children(expr):
+            self._user_functions_in(child, found)
+
     # --- files
 
     def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
@@ -431,6 +460,13 @@ class Catalyst(Making, Files):
             else:
                 break
         return plan
+
+    def at_this_moment(self, plan: Plan) -> Plan:
+        """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""
+        for rule in _MOMENT_RULES:
+            plan = self._apply(rule, plan)
+        catalogs = self.spark._jsparkSession.sessionState().catalogManager()
+        return self._optimizer.ReplaceCurrentLike(catalogs).apply(plan)
 
     def _apply(self, rule: str, plan: Plan) -> Plan:
         return self._optimizer.the(rule).apply(plan)

@@ -76,7 +76,8 @@ class _Tokens:
         nulls: list[JavaObject] = []
         for attribute in attributes:
             tokens += self._of(attribute, self._c.type_of(attribute), attribute.dataType)
-            if attribute.nullable():
+            # The two sides of a comparison of groups may differ in whether they can be NULL, but not in their hashes.
+            if self._grouping or attribute.nullable():
                 nulls.append(self._e.IsNull(attribute))
         return self._hashed([*tokens, *nulls])
 

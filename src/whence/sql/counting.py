@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from whence.model import operators
 from whence.sql.blocks import Block, Place, Reading, ReadingPlace, origin
 from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
-from whence.sql.evaluation import Evaluation, Identities, ids_of
+from whence.sql.evaluation import Evaluation, Identities, ids_of, rows_at
+from whence.sql.rules.join import BOTH_SIDES
+from whence.sql.sources import HASH
+from whence.sql.tree import Node
 
+# An output row for each key: the key tells it.
+_BY_KEY = ("Aggregate", "Distinct", "Deduplicate")
+_SETS = ("Intersect", "Except")
+# Each row comes from one row of an input, or one of each, and no other row comes from the same.
+_APART = (
+    *("Project", "Filter", "Sort", "Join", "Union", "Window", "GlobalLimit", "LocalLimit", "Offset", "View"),
+    *("Settled", "Given"),
+    *operators.NAMES_ONLY,
+    *operators.PLACEMENT,
+)
 # So many numbers (identities have one or two each) come to the driver to be counted there.
 MOST_VALUES = 4_000_000
 
 
 def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...]:
-    """The number of rows at each operator that lie on the way, from the identities that are known already.
+    """The number of rows at each operator that lie on the way.
 
-    Rows of one operator that carry the same identities (an exploded array) count as one here."""
+    From the identities that are known already, where they tell the operator's rows apart; others (of an exploded array)
+    are counted by running the query up to there."""
+    readings = {place.node: place for place in evaluation.lineage.places if not place.node.children}
+    for place in places:
+        evaluation.reach(place.block)
+    told = [place for place in places if place.annotated.links and _are_apart(place.node, readings)]
+    counts = _counted_at(evaluation, [place for place in places if place not in told])
     c = evaluation.c
-    counts: dict[Place, int] = {}
-    for number, block in evaluation.blocks.items():
+    for number, block in list(evaluation.blocks.items()):
         links = {origin(link): link.attrs for link in block.annotated.links}
-        here = [place for place in places if place.block == number and place.annotated.links]
+        here = [place for place in told if place.block == number]
         # Most operators of a block share their links with the one below: each set of links is counted once.
         shapes = {place: tuple(origin(link) for link in place.annotated.links) for place in here}
         distinct = list(dict.fromkeys(shapes.values()))
@@ -32,7 +52,7 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
             continue
         kept = evaluation.selected(number)
         names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(kept.plan))}
-        frame = _numbered(c, kept, c.output(kept.plan))
+        frame = _numbered(c, kept, c.output(kept.plan), told=True)
         columns = []
         for shape in distinct:
             attrs = [attr for key in shape for attr in links[key]]
@@ -44,7 +64,33 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
             numbers = frame.agg(*columns).collect()[0]
         for place in here:
             counts[place] = numbers[distinct.index(shapes[place])]
-    return tuple(counts.get(place, 0) for place in places)
+    return tuple(counts[place] for place in places)
+
+
+def _counted_at(evaluation: Evaluation, places: Sequence[Place]) -> dict[Place, int]:
+    if not places:
+        return {}
+    c = evaluation.c
+    with c.quietly():
+        frames = [c.frame(rows_at(evaluation, place)).agg(F.count(F.lit(1)).alias("n")) for place in places]
+        numbered = [frame.select(F.lit(i).alias("place"), "n") for i, frame in enumerate(frames)]
+        rows = reduce(DataFrame.unionAll, numbered).collect()
+    return {places[row.place]: row.n for row in rows}
+
+
+def _are_apart(node: Node, readings: Mapping[Node, Place]) -> bool:
+    """Whether the identities that the rows of an operator carry tell each of them from all others."""
+    if node.kind in _BY_KEY or (node.kind in _SETS and not node.plan.isAll()):
+        return True
+    if node in readings:
+        links = readings[node].annotated.links
+        return bool(links) and all(attr.name() != HASH for link in links for attr in link.attrs)
+    if node.kind not in (*_APART, *_SETS):
+        return False
+    sides = node.children
+    if (node.kind == "Join" and node.plan.joinType().toString() not in BOTH_SIDES) or node.kind == "Except":
+        sides = sides[:1]
+    return all(_are_apart(side, readings) for side in sides)
 
 
 def witness_counts(evaluation: Evaluation) -> dict[int, int]:
@@ -107,9 +153,10 @@ def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Readi
     return found
 
 
-def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr]) -> DataFrame:
-    """Identities may have one name; by number (a0, a1, ...) each has its own."""
-    return c.frame(c.project([c.alias(attr, f"a{i}") for i, attr in enumerate(attrs)], kept.plan))
+def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr], *, told: bool = False) -> DataFrame:
+    """Identities may have one name; by number (a0, a1, ...) each has its own. Told: values that Python can count."""
+    columns = [c.told(attr) for attr in attrs] if told else attrs
+    return c.frame(c.project([c.alias(column, f"a{i}") for i, column in enumerate(columns)], kept.plan))
 
 
 def _distinct(ids: Identities) -> Identities:

@@ -80,7 +80,7 @@ def _lifted(c: Catalyst, lookup: Lookup, joined: Plan, number: Attr) -> Seeds:
     plan = c.plan_of(c.materialise(c.distinct(c.project([number, *inner], joined))))
 
     def matches(link: Link) -> Expr:
-        outer = {id_of(k): a for k, a in zip(lookup.keys, link.attrs[1:], strict=True)}
+        outer = {id_of(k): a for k, a in zip(lookup.keys, link.attrs[1:], strict=False)}
         assert lookup.condition is not None
         return c.conjunction([c.is_not_null(link.present), c.substitute(lookup.condition, {**by_id, **outer})])
 

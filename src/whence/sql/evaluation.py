@@ -6,7 +6,6 @@ up are turned into filters that Spark can push into the scans; one key leaves no
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -113,6 +112,12 @@ class Evaluation:
         """The query of the identities that the selected rows of a block carry."""
         return self._selections[number]
 
+    def reach(self, number: int) -> Block | None:
+        """The block, worked out if it lies below one that was answered from the store."""
+        while number not in self.blocks and self._later:
+            self._work_out(next(iter(self._later)))
+        return self.blocks.get(number)
+
     def selected(self, number: int) -> Kept:
         """The identities that the selected rows of a block carry, computed once."""
         self._work_out(number)
@@ -205,7 +210,7 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
     """Find the rows behind a lookup by running the query below it. `among`: the computed rows that `there` is of."""
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
-    keys = [c.alias_as(attr, key) for attr, key in zip(link.attrs[1:], link.keys, strict=True)]
+    keys = [c.alias_as(attr, key) for attr, key in zip(link.asked, link.keys, strict=True)]
     asked = c.project([*carried, *keys] or [link.present], there)
     few = _few(c, asked, among)
     if few is not None and not few:
@@ -245,12 +250,11 @@ def _hints(c: Catalyst, link: Lookup, few: Few, start: int = 0) -> list[Expr]:
 
 
 def _few(c: Catalyst, asked: Plan, among: Kept | None) -> Few | None:
-    """The asked keys; None if they are many."""
+    """The asked keys as Python is told them; None if they are many."""
     local = among is not None and among.local
-    rows = [tuple(row) for row in c.frame(asked if local else c.limit(FEW + 1, c.distinct(asked))).collect()]
-    if local:
-        with contextlib.suppress(TypeError):  # an array has no hash here: then a key may stand twice
-            rows = list(dict.fromkeys(rows))
+    told = c.project([c.alias(c.told(attr), f"k{i}") for i, attr in enumerate(c.output(asked))], asked)
+    rows = [tuple(row) for row in c.frame(told if local else c.limit(FEW + 1, c.distinct(told))).collect()]
+    rows = list(dict.fromkeys(rows))
     return rows if len(rows) <= FEW else None
 
 
@@ -259,12 +263,16 @@ def _few(c: Catalyst, asked: Plan, among: Kept | None) -> Few | None:
 
 def leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> Plan:
     """The reading's own rows that are (`leftsemi`) or are not (`leftanti`) among `ids`."""
+    return c.project(c.output(reading.leaf.plan), told_leaf_rows(c, reading, ids, kind)[0])
+
+
+def told_leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> tuple[Plan, Sequence[Attr]]:
+    """The same, with the rows' identities, and which attributes these are."""
     leaf = identify(c, reading.leaf)
     plan = c.plan_of(ids)
     names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(leaf.ids) :]]
     condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(leaf.ids, names, strict=True)])
-    joined = c.join(leaf.plan, c.project(names, plan), kind, condition)
-    return c.project(leaf.columns, joined)
+    return c.join(leaf.plan, c.project(names, plan), kind, condition), leaf.ids
 
 
 def leaf_rows_per_output(evaluation: Evaluation, reading: ReadingPlace) -> Plan:
@@ -283,10 +291,15 @@ def leaf_rows_per_output(evaluation: Evaluation, reading: ReadingPlace) -> Plan:
 def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Plan:
     """The rows at an operator that lie on the way of the trace (or, `leftanti`, that do not), with its own columns."""
     c = evaluation.c
-    own = c.output(place.node.plan)
-    block = evaluation.blocks.get(place.block)
+    return c.project(c.output(place.node.plan), told_rows_at(evaluation, place, kind))
+
+
+def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Plan:
+    """The same, with the rows' identities."""
+    c = evaluation.c
+    block = evaluation.reach(place.block)
     if block is None or not place.annotated.links:
-        return c.project(own, place.annotated.plan)
+        return place.annotated.plan
     attrs = {origin(link): link.attrs for link in block.annotated.links}
     names: list[Expr] = []
     pairs: list[Expr] = []
@@ -296,7 +309,7 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
             names.append(name)
             pairs.append(c.same(attr, name.toAttribute()))
     selected = c.project(names, evaluation.selected(block.number).plan)
-    return c.project(own, c.join(place.annotated.plan, selected, kind, c.conjunction(pairs)))
+    return c.join(place.annotated.plan, selected, kind, c.conjunction(pairs))
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:

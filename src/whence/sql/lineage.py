@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pyspark.sql import DataFrame
 
 from whence.model import EXACT, Exactness
@@ -9,6 +11,7 @@ from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
+from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
 from whence.sql.settling import for_the_user, settle
 from whence.sql.sources import require_unchanged
@@ -27,9 +30,12 @@ class SqlLineage:
         self.c = c
         self.frame = df
         self.passage = Passage([])
-        self.tree: Node = settle(c, self._tree(c.plan_of(df), through))
-        if not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk()):
-            self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down
+        settled = settle(c, self._tree(c.plan_of(df), through))
+        self.tree, self._moments = at_one_moment(c, settled)
+        if self.tree is not settled and self.passage.passed:
+            self.frame = c.frame(c.at_this_moment(c.plan_of(df)))
+        elif self.tree is not settled or self._is_written_down():
+            self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down, or are now
         self._builder = Builder(c, self.tree, RULES)
         self._build(compute=False)
         self.require_unchanged()
@@ -38,6 +44,9 @@ class SqlLineage:
         if through:
             return looked_through(self.c, plan, self.passage)
         return tree_of(self.c, self.c.normalise(put_back(self.c, plan)))
+
+    def _is_written_down(self) -> bool:
+        return not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk())
 
     def _build(self, compute: bool) -> None:
         known = {place.leaf: place for place in self._builder.readings}
@@ -71,7 +80,21 @@ class SqlLineage:
     @property
     def exactness(self) -> Exactness:
         _ = self.root
-        return Exactness(tuple(dict.fromkeys(self._builder.notes))) if self._builder.notes else EXACT
+        notes = (*self._moments, *self._builder.notes)
+        return Exactness(tuple(dict.fromkeys(notes))) if notes else EXACT
+
+    @property
+    def reruns(self) -> tuple[str, ...]:
+        """The user's functions in the query: whatever is not written down is computed again by a question."""
+
+        def visit(node: Node) -> Iterator[str]:
+            if node.fact is not None and not node.fact.certain:
+                return
+            yield from self.c.user_functions(node.plan) if node.kind not in ("Given", "Settled") else ()
+            for below in (*node.children, *node.subqueries.values()):
+                yield from visit(below)
+
+        return tuple(dict.fromkeys(visit(self.tree)))
 
     def require_unchanged(self) -> None:
         for reading in self._builder.readings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date
 from typing import Any, TypeAlias, TypeVar
 
 from py4j.java_gateway import JavaObject
@@ -45,10 +44,6 @@ def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
 def id_of(named: JavaObject) -> int:
     """The id of an attribute, an alias or a subquery; attributes with one id are one column."""
     return remembered(named, "id", lambda: int(named.exprId().id()))
-
-
-def _as_text(value: object) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 class Classes:
@@ -148,20 +143,23 @@ class Making(Contents):
         return result
 
     def same(self, left: Expr, right: Expr) -> Expr:
-        """Equality under which NULL equals NULL, as in GROUP BY."""
-        return self._exprs.EqualNullSafe(left, right)
+        """Equality under which NULL equals NULL, as in GROUP BY, which compares maps too."""
+        if "map<" not in self.type_of(left):
+            return self._exprs.EqualNullSafe(left, right)
+        pairs = zip(self.group_hashes([left]), self.group_hashes([right]), strict=True)
+        return self.conjunction([self.equal(one, other) for one, other in pairs])
 
     def equal(self, left: Expr, right: Expr) -> Expr:
         return self._exprs.EqualTo(left, right)
 
     def one_of(self, expr: Expr, values: Sequence[object]) -> Expr | None:
-        """A filter that Spark can push into a scan: `expr` has one of these values, or is NULL if one is.
+        """A filter that Spark can push into a scan: `expr` has one of these values, as told, or is NULL if one is.
 
         None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
         if not self.survives(expr, values):
             return None
         kind = self.type_of(expr)
-        distinct = {None if v is None else _as_text(v) for v in values}
+        distinct = {None if v is None else str(v) for v in values}
         literals = [self._literal(v, kind) for v in sorted(v for v in distinct if v is not None)]
         tests = []
         if literals:
@@ -171,14 +169,22 @@ class Making(Contents):
         return self.disjunction(tests) if tests else None
 
     def literal(self, value: object, like: Attr) -> Expr:
-        """A value that came through Python as a constant; it must have survived that."""
-        return self.null(like) if value is None else self._literal(_as_text(value), self.type_of(like))
+        """A value that was told to Python as a constant; it must have survived that."""
+        return self.null(like) if value is None else self._literal(str(value), self.type_of(like))
 
     def _literal(self, text: str, kind: str) -> Expr:
         return self._text(text) if kind == "string" else self.parse(f"CAST('{text}' AS {kind})")
 
     def type_of(self, expr: Expr) -> str:
         return remembered(expr, "type", lambda: str(expr.dataType().catalogString()))
+
+    def told(self, expr: Expr) -> Expr:
+        """What Python is told of a value: the value itself if it is plain, else a number that stands for it.
+
+        Years beyond 9999 are dates to Spark and not to Python, so dates are told as texts."""
+        if self.type_of(expr) == "date":
+            return self.cast(expr, self._text(""))
+        return expr if self.is_plain(expr) else self.group_hashes([expr])[0]
 
     def survives(self, expr: Expr, values: Iterable[object]) -> bool:
         """Whether these values of `expr` came through Python unchanged. Bytes that are no UTF-8 did not."""
@@ -326,8 +332,13 @@ class Making(Contents):
             self._plans.Window, self.seq(expressions), self.seq(partition), self.seq(order), child, last=self.none()
         )
 
+    def named(self, name: str, child: Plan) -> Plan:
+        return self._plans.the("SubqueryAlias").apply(name, child)
+
     def distinct(self, plan: Plan) -> Plan:
-        return self._plans.Distinct(plan)
+        if "map<" not in plan.schema().catalogString():
+            return self._plans.Distinct(plan)
+        return self._new(self._plans.Aggregate, plan.output(), plan.output(), plan, last=self._none)
 
     def limit(self, n: int, child: Plan) -> Plan:
         count = self.parse(str(n))

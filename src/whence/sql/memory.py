@@ -46,10 +46,11 @@ class Fact:
 
 @dataclass(frozen=True, eq=False)
 class Recent:
-    """Rows that a trace has computed, and of which query over which files (recent.py)."""
+    """Rows that a trace has computed, of which query over which files, and how the session was set (recent.py)."""
 
     query: JavaObject
     files: frozenset[FileVersion]
+    settings: int
     rows: JavaObject
 
 
@@ -63,5 +64,7 @@ class Memory:
     writes: dict[str, JavaObject] = field(default_factory=dict)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
+    # Rows that traces gave to the user, by the name that stands above them in plans (given.py); the latest last.
+    given: dict[str, object] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.
     folder: str | None = None

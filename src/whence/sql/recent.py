@@ -1,7 +1,8 @@
 """What traces of this session have computed on their way (the rows that a LIMIT keeps), for the next question.
 
 The rows stay where they were computed; they are taken again for an equal query that reads the same versions of the same
-files."""
+files under the same settings. What a query says of the moment it runs in is a constant by now (moments.py), so that two
+questions asked at two moments are not equal."""
 
 from __future__ import annotations
 
@@ -20,12 +21,12 @@ def computed(c: Catalyst, plan: Plan) -> Plan:
     """The rows of `plan` under its own attributes, computed now or by an earlier trace."""
     if not all(_is_fixed(c, leaf) for leaf in c.leaves(plan)):
         return c.keep(plan).plan
-    files = facts.file_versions(c, plan)
+    files, settings = facts.file_versions(c, plan), c.settings()
     for known in c.memory.recent:
-        if known.files == files and known.query.sameResult(plan):
+        if known.files == files and known.settings == settings and known.query.sameResult(plan):
             return _under(c, known.rows, c.output(plan))
     rows = c.keep(plan).plan
-    c.memory.recent.insert(0, Recent(plan, files, rows))
+    c.memory.recent.insert(0, Recent(plan, files, settings, rows))
     del c.memory.recent[MOST:]
     return rows
 

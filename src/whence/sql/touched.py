@@ -66,7 +66,8 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
     columns = [a for a in c.output(place.leaf.plan) if id_of(a) in there and c.is_plain(a)][:_COLUMNS]
     width = len(link.attrs)
     known = c.filter(c.is_not_null(link.present), annotated.plan)
-    rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *columns], known))).collect()
+    told = [c.alias(c.told(a), "whence_value") for a in columns]
+    rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *told], known))).collect()
     if len(rows) > FEW:
         return None
     few = list(dict.fromkeys(tuple(row)[:width] for row in rows))
@@ -163,7 +164,7 @@ def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
 
 def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     """`below`: the touched rows of the block that the lookup finds its rows in."""
-    keys = {id_of(key): attr for key, attr in zip(link.keys, link.attrs[1:], strict=True)}
+    keys = {id_of(key): attr for key, attr in zip(link.keys, link.asked, strict=True)}
     if link.condition is None:
         touches = any(c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], part))).total for part in below)
         return _Hit(c.is_not_null(link.present) if touches else c.parse("false"))
@@ -176,7 +177,8 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     touched = c.keep(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
     by_id = {id_of(a): i for a, i in zip(attrs, c.output(touched.plan)[: len(attrs)], strict=True)}
     if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
-        values = c.frame(touched.plan).collect()[0][: len(attrs)]
+        told = [c.alias(c.told(a), "whence_value") for a in c.output(touched.plan)[: len(attrs)]]
+        values = c.frame(c.project(told, touched.plan)).collect()[0]
         if all_survive(c, attrs, values):
             literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, values, strict=True)}
             one = c.substitute(link.condition, {**literals, **keys})
@@ -186,7 +188,9 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     hint = None
     if touched.local and link.equalities:
         wanted = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
-        rows = c.frame(c.project(wanted, found)).collect()
+        values_there = c.project(wanted, found)
+        told = [c.alias(c.told(a), "whence_value") for a in c.output(values_there)]
+        rows = c.frame(c.project(told, values_there)).collect()
         if len(rows) <= FEW:
             hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
     if touched.local:

@@ -9,13 +9,13 @@ from whence.sql.tree import Node
 
 _LEFT_MAY_MISS = ("RightOuter", "FullOuter")
 _RIGHT_MAY_MISS = ("LeftOuter", "LeftSingle", "FullOuter")
-_BOTH_SIDES = ("Inner", "Cross", *_LEFT_MAY_MISS, *_RIGHT_MAY_MISS)
+BOTH_SIDES = ("Inner", "Cross", *_LEFT_MAY_MISS, *_RIGHT_MAY_MISS)
 
 
 def join(node: Node, build: Builder) -> Annotated:
     """The matched row of each side; of outer joins only the side that is there; of anti joins the row itself."""
     kind = _kind(node)
-    if kind not in _BOTH_SIDES:
+    if kind not in BOTH_SIDES:
         return _one_side(node, build, kind)
     c = build.c
     left, right = (build.annotate(child) for child in node.children)

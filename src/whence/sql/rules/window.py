@@ -65,7 +65,11 @@ def window(node: Node, build: Builder) -> Annotated:
     pairs = [(alias.toAttribute(), expr) for alias, expr in zip(same_partition, partition, strict=True)]
     condition = [c.same(expr, attr) for attr, expr in pairs] + ([] if wanted is None else [wanted])
     carried = _used(c, condition, keys)
-    found = make_lookup(c, node, plan, block, carried, c.conjunction(condition) if condition else None, pairs)
+    known = {id_of(a) for a in carried}
+    # Rows of one partition may look up the same rows; what they are themselves tells them apart.
+    apart = [a for a in (alias.toAttribute() for alias in identity) if id_of(a) not in known]
+    where = c.conjunction(condition) if condition else None
+    found = make_lookup(c, node, plan, block, carried, where, pairs, apart)
     return Annotated(c.project([*c.output(node.plan), *found.attrs], found.plan), found.links)
 
 
