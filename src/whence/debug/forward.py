@@ -25,7 +25,7 @@ def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
     require_same_rows(to)
     touched = forwarding.forward(to, forwarding.seeds_of(seeds, sorted({place.dataset.key for place in shared})))
     assert touched is not None
-    return Trace(to, direction="forward", root=touched)
+    return Trace(to, direction="forward", root=touched, seeds=seeds)
 
 
 def verify_rows(lineage: SqlLineage, rows: int) -> Verdict:

@@ -49,6 +49,7 @@ class Picture:
     notes: tuple[str, ...]
     steps: tuple[_StepLine, ...]
     sources: tuple[_SourceTable, ...]
+    reruns: tuple[str, ...]
 
 
 def picture_of(trace: Trace) -> Picture:
@@ -58,7 +59,7 @@ def picture_of(trace: Trace) -> Picture:
     )
     with working("reading the first witness rows"), trace._lineage.c.quietly():
         sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
-    return Picture(trace.direction, trace.exact, trace.notes, steps, sources)
+    return Picture(trace.direction, trace.exact, trace.notes, steps, sources, trace.reruns)
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
@@ -114,9 +115,10 @@ def _table(source: _SourceTable) -> Table:
 
 
 def _exactness(picture: Picture) -> str:
-    if picture.exact:
-        return "exact: these rows and no others"
-    return "NOT exact, more rows than needed:\n" + "\n".join(f"- {note}" for note in picture.notes)
+    lines = ["exact: these rows and no others" if picture.exact else "NOT exact:", *[f"- {n}" for n in picture.notes]]
+    if picture.reruns:
+        lines.append(f"run again for this answer, with whatever they do besides: {', '.join(picture.reruns)}")
+    return "\n".join(lines)
 
 
 def _many(count: int, one: str, more: str) -> str:

@@ -8,18 +8,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError, operators
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, fetch
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, fetch, given
 from whence.sql.catalyst import Plan
 
 if TYPE_CHECKING:
     from whence.debug.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled")
+_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled", "Given")
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,18 @@ class ReadingRows:
 class Trace:
     """Made by `Session.backward` and `Session.forward`. Nothing is computed before it is asked for."""
 
-    def __init__(self, lineage: SqlLineage, *, direction: str = "backward", root: Plan | None = None) -> None:
+    def __init__(
+        self,
+        lineage: SqlLineage,
+        *,
+        direction: str = "backward",
+        root: Plan | None = None,
+        seeds: SqlLineage | None = None,
+    ) -> None:
+        """`seeds`: the rows that a forward trace starts from, which must be found first."""
         self._lineage = lineage
         self._root = root
+        self._asked = [lineage] if seeds is None else [lineage, seeds]
         self.direction = direction
 
     # --- what was found
@@ -59,8 +69,8 @@ class Trace:
         """The rows that were asked for (backward) or that are touched (forward)."""
         if self._root is None:
             return self._lineage.frame
-        c = self._lineage.c
-        return c.frame(c.project(c.output(self._lineage.tree.plan), self._root))
+        lineage = self._lineage
+        return given.give(lineage.c, lineage.tree, self._root, lineage.root.annotated.attrs)
 
     @cached_property
     def sources(self) -> Mapping[str, DataFrame]:
@@ -87,8 +97,11 @@ class Trace:
 
     def at(self, step: Step | int) -> DataFrame:
         """The rows at that step which lie on the way of this trace."""
-        c = self._lineage.c
-        return c.frame(evaluation.rows_at(self._found, self._place(step)))
+        place = self._place(step)
+        # Rows that were written down are those of the node above the operator.
+        settled = (n for n in self._lineage.tree.walk() if n.fact is not None and n.children[0] is place.node)
+        rows = evaluation.told_rows_at(self._found, place)
+        return given.give(self._lineage.c, next(settled, place.node), rows, place.annotated.attrs)
 
     def step_counts(self) -> tuple[int, ...]:
         """How many rows lie on the way at each step: one job for each block of the query."""
@@ -104,8 +117,15 @@ class Trace:
         places = self._names_or_error(source)
         c = self._lineage.c
         with c.quietly():
-            rows = fetch.first_rows(c, places[0], self._ids_of(places), count)
-            return self.sources[source].limit(count).collect() if rows is None else rows
+            try:
+                rows = fetch.first_rows(c, places[0], self._ids_of(places), count)
+                return self.sources[source].limit(count).collect() if rows is None else rows
+            except (ValueError, OverflowError, NotImplementedError):
+                # Spark has values that Python has not, such as years beyond 9999: then all of them as texts.
+                frame = self.sources[source].limit(count)
+                names = [f"c{i}" for i in range(len(frame.columns))]
+                texts = frame.toDF(*names).select(*[F.col(name).cast("string") for name in names])
+                return [Row(*frame.columns)(*row) for row in texts.collect()]
 
     def first_records(self, source: str, count: int) -> list[str]:
         """Where some witnesses of a source stand: as `associations()` tells a record."""
@@ -147,12 +167,18 @@ class Trace:
 
     @property
     def exact(self) -> bool:
-        return self._lineage.exactness.exact
+        return all(lineage.exactness.exact for lineage in self._asked)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Why the answer may hold more rows than needed, and at which captured tables the trace ends, and why."""
-        return (*self._lineage.exactness.notes, *self._lineage.passage.notes)
+        notes = [(*lineage.exactness.notes, *lineage.passage.notes) for lineage in self._asked]
+        return tuple(dict.fromkeys(note for some in notes for note in some))
+
+    @property
+    def reruns(self) -> tuple[str, ...]:
+        """Functions of yours that working out this answer runs again, with whatever they do besides."""
+        return tuple(dict.fromkeys(name for lineage in self._asked for name in lineage.reruns))
 
     # --- what follows from it
 
@@ -235,12 +261,15 @@ class Trace:
         return [place for place in self._lineage.readings if not place.auxiliary]
 
     def _rows_of(self, places: list[ReadingPlace]) -> DataFrame:
-        c = self._lineage.c
-        return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftsemi"))
+        return self._leaf_rows(places, "leftsemi")
 
     def _others_of(self, places: list[ReadingPlace]) -> DataFrame:
+        return self._leaf_rows(places, "leftanti")
+
+    def _leaf_rows(self, places: list[ReadingPlace], kind: str) -> DataFrame:
         c = self._lineage.c
-        return c.frame(evaluation.leaf_rows(c, places[0], self._ids_of(places), "leftanti"))
+        rows, ids = evaluation.told_leaf_rows(c, places[0], self._ids_of(places), kind)
+        return given.give(c, places[0].leaf, rows, ids, places[0].dataset.name)
 
     def _source_to_explain(self) -> str:
         counts = self.witness_counts

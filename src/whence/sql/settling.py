@@ -31,6 +31,8 @@ def settle(c: Catalyst, tree: Node, *, write: bool = False) -> Node:
 
 
 def _settle(c: Catalyst, node: Node, write: bool, expressions: bool) -> Node:
+    if node.kind == "Given":  # by a trace, whose tree was settled
+        return node
     children = [_settle(c, child, write, expressions) for child in node.children]
     subqueries = {key: _settle(c, below, write, expressions) for key, below in node.subqueries.items()}
     new = node

@@ -5,9 +5,10 @@ One JVM node may stand at two places (an inlined CTE); a `Node` stands at one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
+from whence.model import WhenceError
 from whence.sql.catalyst import Catalyst, Plan, class_name, id_of
 from whence.sql.memory import Fact
 
@@ -22,6 +23,9 @@ class Node:
     subquery_kinds: dict[int, str] = field(default_factory=dict)
     # Of a node of the kind Settled: what is written down of its only child (facts.py).
     fact: Fact | None = None
+    # Of a node of the kind Given: which rows of its only child these are, by identity, and the name of their source.
+    picked: Plan | None = None
+    name: str | None = None
 
     def walk(self) -> Iterator[Node]:
         yield self
@@ -34,8 +38,34 @@ class Node:
         return text.strip()
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """Rows of an operator that a trace gave to the user: `ids` are the places of their identities in the plan below."""
+
+    node: Node
+    ids: Sequence[int]
+    name: str | None
+
+    def again(self, c: Catalyst, plan: Plan) -> Node:
+        """`plan`: these rows under the name that they were given, in a query of the user's."""
+        rows = plan.child().child()
+        attrs = c.output(rows)
+        picked = c.project([attrs[at] for at in self.ids], rows)
+        return Node(plan, "Given", [_copied(self.node)], picked=picked, name=self.name)
+
+
+def _copied(node: Node) -> Node:
+    below = {key: _copied(sub) for key, sub in node.subqueries.items()}
+    return replace(node, children=[_copied(child) for child in node.children], subqueries=below)
+
+
 def tree_of(c: Catalyst, plan: Plan) -> Node:
-    node = Node(plan, class_name(plan), [tree_of(c, child) for child in c.children(plan)])
+    kind = class_name(plan)
+    if kind == "SubqueryAlias" and c.memory.given:
+        given = c.memory.given.get(str(plan.identifier().name()))
+        if isinstance(given, Given):
+            return given.again(c, plan)
+    node = Node(plan, kind, [tree_of(c, child) for child in c.children(plan)])
     for expression in c.subqueries(plan):
         key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())
@@ -43,19 +73,26 @@ def tree_of(c: Catalyst, plan: Plan) -> Node:
     return node
 
 
-def rebuild(c: Catalyst, node: Node, replace: Callable[[Node], Plan | None]) -> Plan:
-    """The plan of `node` with every node for which `replace` gives a plan exchanged for it."""
-    new = replace(node)
+def rebuild(c: Catalyst, node: Node, exchange: Callable[[Node], Plan | None]) -> Plan:
+    """The plan of `node` with every node for which `exchange` gives a plan exchanged for it."""
+    new = exchange(node)
     if new is not None:
         return new
-    if node.kind == "Settled":
-        below = rebuild(c, node.children[0], replace)
-        return node.plan if below is node.children[0].plan else below
+    if node.kind in ("Settled", "Given"):
+        below = rebuild(c, node.children[0], exchange)
+        if below is node.children[0].plan:
+            return node.plan
+        if node.kind == "Settled":
+            return below
+        raise WhenceError(
+            "This DataFrame is made of rows that a trace gave, which are known by their place in the source: it cannot "
+            "be computed from some of the source's rows alone. Give the query that the trace was asked about instead."
+        )
     plan = node.plan
-    children = [rebuild(c, child, replace) for child in node.children]
+    children = [rebuild(c, child, exchange) for child in node.children]
     if any(new is not old.plan for new, old in zip(children, node.children, strict=True)):
         plan = c.with_children(plan, children)
-    plans = {key: rebuild(c, sub, replace) for key, sub in node.subqueries.items()}
+    plans = {key: rebuild(c, sub, exchange) for key, sub in node.subqueries.items()}
     changed = {key: new for key, new in plans.items() if new is not node.subqueries[key].plan}
     return c.replace_subqueries(plan, changed) if changed else plan
 

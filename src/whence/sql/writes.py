@@ -241,6 +241,8 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
     passed = passage.passed
 
     def replaced(node: Node) -> Plan | None:
+        if node.kind == "Given":  # by a trace, which went as far as it was asked to
+            return node.plan
         if node.children and (fact := facts.known(c, node.kind, node.plan)) is not None and not fact.certain:
             # It knows its rows by their place in what it read, so the trace goes no further than that.
             return node.plan

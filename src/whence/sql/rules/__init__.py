@@ -14,6 +14,7 @@ from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
 from whence.sql.rules.generate import expand
+from whence.sql.rules.given import given
 from whence.sql.rules.join import join
 from whence.sql.rules.limit import limit, offset
 from whence.sql.rules.narrow import in_place, look_through, project, sort
@@ -35,6 +36,8 @@ RULES: dict[str, Rule] = {
     # names only
     **dict.fromkeys(operators.NAMES_ONLY, look_through),
     "View": look_through,
+    # rows of an earlier trace
+    "Given": given,
     # the row itself
     "Project": project,
     "Filter": in_place,
