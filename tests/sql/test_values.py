@@ -210,3 +210,21 @@ def test_other_queries_over_rows_of_a_trace_are_refused(tiny: SparkSession, w: w
     t = w.backward(tiny.sql(ORDERS).where("k = 'a'"))
     with pytest.raises(whence.WhenceError, match="made of rows that a trace gave"):
         t.exclude(t["t"].where("id = 1"))
+
+
+def test_rows_at_a_captured_step_can_be_asked_again(tiny: SparkSession, w: whence.Session) -> None:
+    drawn = tiny.range(6).withColumn("r", F.rand())
+    with w.capture():
+        rows = {row.id: row for row in drawn.collect()}
+    t = w.backward(drawn.where("id = 3"))
+    for step in t.steps:
+        again = w.backward(t.at(step))
+        assert (again.exact, again.witness_counts) == (True, {"range": 1}), step
+    assert t.at(1).collect() == [rows[3]]
+
+
+def test_columns_of_a_joins_sides_keep_their_names(tiny: SparkSession, w: whence.Session) -> None:
+    tiny.sql(ORDERS).createOrReplaceTempView("orders")
+    t = w.backward(tiny.sql("select a.id from orders a join orders b on a.k = b.k where a.id < b.id"))
+    join = next(step for step in t.steps if step.operator == "Join")
+    assert [tuple(row) for row in t.at(join).select("a.id", "b.id").collect()] == [(1, 3)]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError, operators
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, fetch, given
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given
 from whence.sql.catalyst import Plan
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class Trace:
         if self._root is None:
             return self._lineage.frame
         lineage = self._lineage
-        return given.give(lineage.c, lineage.tree, self._root, lineage.root.annotated.attrs)
+        ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, self._root)
+        return given.give(lineage.c, lineage.tree, self._root, ids)
 
     @cached_property
     def sources(self) -> Mapping[str, DataFrame]:
@@ -98,10 +99,13 @@ class Trace:
     def at(self, step: Step | int) -> DataFrame:
         """The rows at that step which lie on the way of this trace."""
         place = self._place(step)
+        c = self._lineage.c
+        if not place.annotated.links:  # nothing is on the way there
+            return c.frame(evaluation.rows_at(self._found, place))
         # Rows that were written down are those of the node above the operator.
         settled = (n for n in self._lineage.tree.walk() if n.fact is not None and n.children[0] is place.node)
         rows = evaluation.told_rows_at(self._found, place)
-        return given.give(self._lineage.c, next(settled, place.node), rows, place.annotated.attrs)
+        return given.give(c, next(settled, place.node), rows, facts.positions_of(c, place.annotated.attrs, rows))
 
     def step_counts(self) -> tuple[int, ...]:
         """How many rows lie on the way at each step: one job for each block of the query."""

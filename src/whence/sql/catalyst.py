@@ -343,10 +343,14 @@ class Catalyst(Making, Files):
         for child in below:
             self._nondeterministic_in(child, found)
 
+    def has_user_functions(self, plan: Plan) -> bool:
+        """Also below it; but for Python's table functions, whose calls Spark does not mark."""
+        return any(plan.containsPattern(pattern) for pattern in self._with_functions)
+
     def user_functions(self, plan: Plan) -> list[str]:
         """The names of the functions in this node that are not Spark's own."""
         found: list[str] = []
-        if any(plan.containsPattern(pattern) for pattern in self._with_functions) or class_name(plan) == "Generate":
+        if self.has_user_functions(plan) or class_name(plan) == "Generate":
             for expression in to_list(plan.expressions().toSeq()):
                 self._user_functions_in(expression, found)
         return found

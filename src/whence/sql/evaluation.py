@@ -266,13 +266,14 @@ def leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> 
     return c.project(c.output(reading.leaf.plan), told_leaf_rows(c, reading, ids, kind)[0])
 
 
-def told_leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> tuple[Plan, Sequence[Attr]]:
-    """The same, with the rows' identities, and which attributes these are."""
+def told_leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> tuple[Plan, Sequence[int]]:
+    """The same, with the rows' identities behind their own columns, and the places of these."""
     leaf = identify(c, reading.leaf)
+    own = len(leaf.columns)
     plan = c.plan_of(ids)
     names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(leaf.ids) :]]
     condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(leaf.ids, names, strict=True)])
-    return c.join(leaf.plan, c.project(names, plan), kind, condition), leaf.ids
+    return c.join(leaf.plan, c.project(names, plan), kind, condition), range(own, own + len(leaf.ids))
 
 
 def leaf_rows_per_output(evaluation: Evaluation, reading: ReadingPlace) -> Plan:

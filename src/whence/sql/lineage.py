@@ -94,6 +94,9 @@ class SqlLineage:
             for below in (*node.children, *node.subqueries.values()):
                 yield from visit(below)
 
+        hidden = any(node.kind in ("Generate", "Given", "Settled") for node in self.tree.walk())
+        if not hidden and not self.c.has_user_functions(self.tree.plan):
+            return ()
         return tuple(dict.fromkeys(visit(self.tree)))
 
     def require_unchanged(self) -> None:

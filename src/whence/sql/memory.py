@@ -64,7 +64,7 @@ class Memory:
     writes: dict[str, JavaObject] = field(default_factory=dict)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
-    # Rows that traces gave to the user, by the name that stands above them in plans (given.py); the latest last.
+    # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
     given: dict[str, object] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.
     folder: str | None = None

@@ -100,6 +100,8 @@ def for_the_user(c: Catalyst, tree: Node) -> Plan:
     """The user's query, computed from what is written down."""
 
     def replaced(node: Node) -> Plan | None:
+        if node.kind == "Given":
+            return node.plan
         if node.fact is None:
             return None
         return in_place_of(c, node.fact.operator, node.plan)

@@ -38,6 +38,10 @@ class Node:
         return text.strip()
 
 
+# What the marks of such rows begin with.
+GIVEN = "whence_given_"
+
+
 @dataclass(frozen=True, eq=False)
 class Given:
     """Rows of an operator that a trace gave to the user: `ids` are the places of their identities in the plan below."""
@@ -47,7 +51,7 @@ class Given:
     name: str | None
 
     def again(self, c: Catalyst, plan: Plan) -> Node:
-        """`plan`: these rows under the name that they were given, in a query of the user's."""
+        """`plan`: these rows, with their mark above them, in a query of the user's."""
         rows = plan.child().child()
         attrs = c.output(rows)
         picked = c.project([attrs[at] for at in self.ids], rows)
@@ -61,8 +65,9 @@ def _copied(node: Node) -> Node:
 
 def tree_of(c: Catalyst, plan: Plan) -> Node:
     kind = class_name(plan)
-    if kind == "SubqueryAlias" and c.memory.given:
-        given = c.memory.given.get(str(plan.identifier().name()))
+    if kind == "Filter" and c.memory.given:
+        text = str(plan.condition().toString())
+        given = c.memory.given.get(text[1:].split(" ")[0]) if text.startswith(f"({GIVEN}") else None
         if isinstance(given, Given):
             return given.again(c, plan)
     node = Node(plan, kind, [tree_of(c, child) for child in c.children(plan)])
