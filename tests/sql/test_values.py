@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
+from whence.debug.verify import compare
 
 ORDERS = "select * from values (1, 'a', 10), (2, 'b', 20), (3, 'a', 30) t(id, k, x)"
 
@@ -137,7 +138,7 @@ def test_functions_that_are_run_again_are_named(tiny: SparkSession, w: whence.Se
     calls = tiny.sparkContext.accumulator(0)
 
     @F.udf("int")
-    def charge(x: int) -> int:
+    def charge(x):  # type: ignore[no-untyped-def]
         calls.add(1)
         return x + 1
 
@@ -228,3 +229,18 @@ def test_columns_of_a_joins_sides_keep_their_names(tiny: SparkSession, w: whence
     t = w.backward(tiny.sql("select a.id from orders a join orders b on a.k = b.k where a.id < b.id"))
     join = next(step for step in t.steps if step.operator == "Join")
     assert [tuple(row) for row in t.at(join).select("a.id", "b.id").collect()] == [(1, 3)]
+
+
+# --- the proof
+
+
+def test_rows_that_differ_in_a_microsecond_are_no_proof(tiny: SparkSession) -> None:
+    one, other = (
+        tiny.sql(
+            f"select timestamp'2020-01-01 00:00:00.00000{i}' as t, timestamp_ntz'2020-01-01 00:00:00.00000{i}' as n"
+        )
+        for i in (1, 2)
+    )
+    for column in ("t", "n"):
+        assert compare(one.select(column), one.select(column)).ok
+        assert not compare(one.select(column), other.select(column)).ok

@@ -15,6 +15,12 @@ from whence.sql import SqlLineage
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
 _TOLERANCE = 1e-6
 _SHOWN = 1000
+# Without these a text leaves out microseconds, and fields that are NULL.
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ def _named(rows: list[Row], like: DataFrame) -> tuple[Row, ...]:
 def _canonical(name: str, is_float: bool) -> Column:
     if is_float:
         return F.coalesce(F.format_string("%.9e", F.col(name).cast("double")), F.lit("\x00"))
-    return F.to_json(F.struct(F.col(name)))
+    return F.to_json(F.struct(F.col(name)), _WHOLE)
 
 
 def _without_close(missing: list[Row], extra: list[Row]) -> tuple[list[Row], list[Row]]:
