@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whence.model.text import shown, visible
+
 SHOWN_ROWS = 10
 
 
+@shown
 @dataclass(frozen=True)
 class SourceRows:
     """Rows of one source that the culprit came from; `records` tell where they stand, as file#row."""
@@ -19,6 +22,7 @@ class SourceRows:
     records: tuple[str, ...] = ()
 
 
+@shown
 @dataclass(frozen=True)
 class Culprit:
     function: str
@@ -32,20 +36,25 @@ class Culprit:
     notes: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        lines = [f"whence: {self.function} failed on {_short(self.record)}", f"  {self.error}"]
+        lines = [f"whence: {visible(self.function)} failed on {_short(self.record)}", "  " + _indented(self.error)]
         lines.append(f"  record {self.index} of partition {self.partition}")
         for source in self.sources:
-            lines.append(f"  from {source.source}: " + ", ".join(source.records[:3]))
+            lines.append(f"  from {visible(source.source)}: " + ", ".join(map(visible, source.records[:3])))
             lines += [f"    {_short(row)}" for row in source.rows[:3]]
         if self.script is not None:
-            lines.append(f"  fails alone with: python {self.script}")
-        lines += [f"  note: {note}" for note in self.notes]
+            lines.append(f"  fails alone with: python {visible(self.script)}")
+        lines += [f"  note: {_indented(note)}" for note in self.notes]
         return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    """A text of several lines that cannot pass for more than one of whence's."""
+    return visible(text, lines=True).replace("\n", "\n      ")
 
 
 def _short(value: Any) -> str:
     text = value.to_string() if hasattr(value, "to_string") and not isinstance(value, str) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "..."
+    return _indented(text if len(text) <= 300 else text[:297] + "...")
 
 
 _SCRIPT = '''"""Fails as the job did: {error}

@@ -42,6 +42,7 @@ from whence.debug.guard_spark import (
     set_command,
 )
 from whence.model import WhenceError
+from whence.model.text import visible
 from whence.sql import Catalyst
 
 # Types whose values are the same Python objects whichever way they travel.
@@ -71,7 +72,7 @@ class Guard:
             self.culprit = Search(self._session, self._home).find(error)
             note = str(self.culprit) if self.culprit else "whence found no record on which the function fails again."
         except Exception as trouble:  # the user's own error must stay the one that is seen
-            note = f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}"
+            note = visible(f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}", lines=True)
         error.culprit = self.culprit  # type: ignore[attr-defined]
         if sys.version_info >= (3, 11):
             error.add_note(note)

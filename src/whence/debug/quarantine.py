@@ -38,6 +38,7 @@ from whence.debug.guard_spark import (
     set_command,
 )
 from whence.model import WhenceError
+from whence.model.text import shown
 from whence.sql import Catalyst
 
 cloudpickle: Any = _cloudpickle
@@ -45,6 +46,7 @@ cloudpickle: Any = _cloudpickle
 TRACED_RECORDS = 200  # of each function; further ones are in the table without their sources
 
 
+@shown
 @dataclass(frozen=True)
 class Quarantined:
     """A record that was put aside."""

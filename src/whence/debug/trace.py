@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError, operators
+from whence.model.text import visible
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, fetch
 from whence.sql.catalyst import Plan
 
@@ -32,7 +33,7 @@ class Step:
     depth: int
 
     def __str__(self) -> str:
-        return self.text
+        return visible(self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +296,8 @@ class Trace:
         return depths
 
     def __repr__(self) -> str:
-        return f"<Trace {self.direction} over {', '.join(self._names) or 'no source'}; print it to compute and show it>"
+        names = visible(", ".join(self._names) or "no source")
+        return f"<Trace {self.direction} over {names}; print it to compute and show it>"
 
     def __str__(self) -> str:
         from whence.debug.show import as_text
@@ -328,4 +330,4 @@ class _Sources(Mapping[str, DataFrame]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"sources: {', '.join(self._names)}"
+        return visible(f"sources: {', '.join(self._names)}")
