@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from whence.model.text import shown, visible
+from whence.store import private
 
 SHOWN_ROWS = 10
 
@@ -62,6 +64,7 @@ _SCRIPT = '''"""Fails as the job did: {error}
 {function} on one record, taken from record {index} of partition {partition}.
 """
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -70,9 +73,13 @@ from pyspark import cloudpickle
 # Where the program that failed found its own modules.
 sys.path += {path}
 
-culprit = cloudpickle.loads(Path(__file__).with_name("{data}").read_bytes())
+data = Path(__file__).with_name("{data}").read_bytes()
+if hashlib.sha256(data).hexdigest() != "{digest}":
+    sys.exit("{data} is not what was written with this script: somebody has changed it, and reading it could run code.")
+culprit = cloudpickle.loads(data)
+shown = "".join(c if c.isprintable() or c in "\\n\\t" else ascii(c)[1:-1] for c in str(culprit["record"]))
 print("function:", culprit["function"])
-print("record:  ", culprit["record"])
+print("record:  ", shown)
 culprit["run"](culprit["function"], culprit["record"])
 print("It no longer fails.")
 '''
@@ -83,18 +90,25 @@ def write_script(home: Path, culprit: Culprit, function: Any, record: Any, run: 
     from pyspark import cloudpickle as untyped
 
     cloudpickle: Any = untyped
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "culprit.pickle").write_bytes(cloudpickle.dumps({"function": function, "record": record, "run": run}))
+    data = cloudpickle.dumps({"function": function, "record": record, "run": run})
+    private.make_directory(home, home.parents[1])
+    private.write(home / "culprit.pickle", data)
     script = home / "culprit.py"
-    error = culprit.error.replace("\\", "/").replace('"""', "'''")
-    script.write_text(
+    private.write(
+        script,
         _SCRIPT.format(
-            error=error,
-            function=culprit.function,
+            error=_quoted(culprit.error),
+            function=_quoted(culprit.function),
             index=culprit.index,
             partition=culprit.partition,
             data="culprit.pickle",
-            path=[str(Path(entry).absolute()) for entry in sys.path],
-        )
+            digest=hashlib.sha256(data).hexdigest(),
+            path=ascii([str(Path(entry).absolute()) for entry in sys.path]),
+        ).encode(),
     )
     return script
+
+
+def _quoted(text: str) -> str:
+    """For the script's docstring, which it must not end."""
+    return visible(text, lines=True).replace("\\", "/").replace('"', "'")
