@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model.quiet import FACTS
 from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
@@ -89,7 +90,7 @@ class Session:
         """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
         from whence.sql.capture import Capture
 
-        self._store.make()
+        self._store.make("sql", FACTS)
         with Capture(self._plans()).open():
             yield
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,3 +147,38 @@ def test_no_pipeline_needs_no_budget() -> None:
     with pytest.raises(DiagnoseError, match="no pipeline"):
         whence.diagnose(None, SPACE, [GOOD, BAD], budget=3)
     assert whence.diagnose(None, SPACE, [GOOD, BAD], budget=0).causes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda row: {**row, "codes": [-1 for _ in row["codes"]]},
+        lambda row: {**row, "codes": [99 for _ in row["codes"]]},
+        lambda row: {**row, "config": {}},
+        lambda row: {**row, "purpose": ["<script>"]},
+        lambda row: {"codes": row["codes"]},
+        lambda row: [row],
+        lambda row: "garbage",
+    ],
+)
+def test_a_line_that_diagnose_has_not_written(tmp_path: Path, change: Any) -> None:
+    whence.diagnose(fine, SPACE, budget=2, seed=0, store=tmp_path / "runs")
+    head, first, *rest = (tmp_path / "runs").read_text().splitlines()
+    (tmp_path / "runs").write_text("\n".join([head, json.dumps(change(json.loads(first))), *rest, ""]))
+    with pytest.raises(StoreError, match=r"Line 2 of .* is not a run that diagnose has written there"):
+        whence.Diagnosis(SPACE, store=tmp_path / "runs")
+
+
+def test_runs_are_kept_for_their_owner_and_without_secrets(tmp_path: Path) -> None:
+    def failing(config: Any) -> None:
+        if config["a"] == 2:
+            raise RuntimeError("cannot connect, password: hunter2hunter2")
+
+    before = os.umask(0)
+    try:
+        d = whence.diagnose(failing, SPACE, budget=6, seed=0, store=tmp_path / "runs")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "runs").stat().st_mode & 0o777 == 0o600
+    assert "hunter2" not in (tmp_path / "runs").read_text() + str(d.report()) + d.report().html
+    assert "password: ***" in (tmp_path / "runs").read_text()

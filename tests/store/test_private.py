@@ -102,3 +102,16 @@ def test_removing_a_table_never_removes_what_a_link_leads_to(tmp_path: Path) -> 
     store.tables.remove("rdd", "other")
     assert not store.tables.exists("rdd", "other")
     assert (outside / "one" / "precious").read_text() == "mine"
+
+
+def test_what_others_can_write_is_not_run(tmp_path: Path) -> None:
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    mine.mkdir(mode=0o700)
+    shared.mkdir(mode=0o777)
+    assert private.is_own(mine)
+    assert not private.is_own(mine, shared)
+    assert not private.is_own(mine / "missing")
+    if os.getuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    os.chown(mine, 12345, 12345)
+    assert not private.is_own(mine)

@@ -6,6 +6,8 @@ import os
 import uuid
 from typing import Any
 
+from whence.store import private
+
 
 class Files:
     def __init__(self, root: str) -> None:
@@ -13,12 +15,14 @@ class Files:
 
         if "://" in root:
             self._fs, self._root = fs.FileSystem.from_uri(root)
+            self._local = False
         else:
             self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(root)
+            self._local = True
         self._made: set[str] = set()
 
     def path(self, *parts: str) -> str:
-        return "/".join((self._root, *parts))
+        return "/".join((self._root, *map(private.require_name, parts)))
 
     @property
     def system(self) -> Any:
@@ -26,20 +30,30 @@ class Files:
 
     def _make(self, directory: str) -> None:
         if directory not in self._made:
-            self._fs.create_dir(directory, recursive=True)
+            if self._local:
+                if directory != self._root:
+                    private.require_inside(directory, self._root)
+                private.make_directory(directory, self._root)
+            else:
+                self._fs.create_dir(directory, recursive=True)
             self._made.add(directory)
+
+    def _open(self, path: str) -> Any:
+        if self._local:
+            private.make_file(path)
+        return self._fs.open_output_stream(path)
 
     def write(self, data: bytes, *parts: str) -> None:
         """Appears whole or not at all."""
         self._make(self.path(*parts[:-1]))
         hidden = self.path(*parts[:-1], f".{uuid.uuid4().hex}.tmp")
-        with self._fs.open_output_stream(hidden) as out:
+        with self._open(hidden) as out:
             out.write(data)
         self._fs.move(hidden, self.path(*parts))
 
     def create(self, *parts: str) -> Any:
         self._make(self.path(*parts[:-1]))
-        return self._fs.open_output_stream(self.path(*parts))
+        return self._open(self.path(*parts))
 
     def read(self, *parts: str) -> bytes | None:
         try:
@@ -55,9 +69,16 @@ class Files:
         return sorted(i.base_name for i in self._fs.get_file_info(selector))
 
     def delete(self, *parts: str) -> None:
-        self._fs.delete_file(self.path(*parts))
+        """A link is removed itself, unless it stands in the place of a directory and leads out of the store."""
+        path = self.path(*parts)
+        if self._local:
+            private.require_inside(os.path.dirname(path), self._root)
+        self._fs.delete_file(path)
 
     def delete_tree(self, *parts: str) -> None:
         if self.names(*parts):
-            self._fs.delete_dir(self.path(*parts))
-            self._made.discard(self.path(*parts))
+            path = self.path(*parts)
+            if self._local:
+                private.require_inside(path, self._root)
+            self._fs.delete_dir(path)
+            self._made.discard(path)

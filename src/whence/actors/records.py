@@ -82,10 +82,21 @@ def _hash_tuples(values: Sequence[tuple[Any, ...]]) -> list[bytes]:
     return [hashed(dumps(v, 2), digest_size=16).digest() for v in values]
 
 
+def _is_unicode(text: str) -> bool:
+    """Half of a surrogate pair, as in names of files that are no UTF-8, is not."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def identify(value: Record) -> Name:
     kind = type(value)
     if kind is int:
         return value if -(2**63) <= value < 2**63 else hash_record(value)
+    if kind is str and not value.isascii() and not _is_unicode(value):
+        return hash_record(value)
     if kind in _DOMAIN_OF_TYPE:
         return value  # type: ignore[no-any-return]
     if isinstance(value, Location):
@@ -163,8 +174,8 @@ def columns(values: Any) -> list[tuple[Any, Any]]:
         if domain is not None:
             try:
                 return [(None, _from_names(values, domain))]
-            except (OverflowError, pa.ArrowInvalid):
-                pass  # an int beyond 64 bits is named by its hash
+            except (OverflowError, UnicodeEncodeError, pa.ArrowInvalid):
+                pass  # an int beyond 64 bits, or a text that is no Unicode, is named by its hash
         elif kinds == {tuple}:
             return [(None, pa.array(_hash_tuples(values), pa.binary()))]
     names = [identify(v) for v in values]

@@ -3,16 +3,28 @@
 registry/<id>.json         an actor was registered        registry/<id>.committed   it ended well
 links/<a>.<b>              b receives what a puts out     logs/<id>/<log>.json      a committed log's manifest
 failures/<id>-<n>.json     an input that made it fail
+
+All of it is plain data, but for an actor's restart function, which is read as code and therefore signed together with
+everything that it is given. Ids become paths, so what is no id is not read.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from whence.actors.files import Files
+from whence.model import StoreError
+
+_ID = re.compile("[0-9a-f]{32}")
+_PART = re.compile(r"[0-9a-f]{32}-\d+\.parquet")
+
+
+def is_id(actor: object) -> bool:
+    return isinstance(actor, str) and _ID.fullmatch(actor) is not None
 
 
 @dataclass(frozen=True)
@@ -25,14 +37,32 @@ class ActorSpec:
     conf: Mapping[str, Any] = field(default_factory=dict)
     materialized: bool = False  # its input outlives the run, so a replay can start here
     restart: str | None = None  # module:function, when it can be imported
+    signature: str | None = None  # of whoever registered it, if it has a restart function
 
     def dumps(self) -> bytes:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def loads(cls, data: bytes) -> ActorSpec:
-        values = json.loads(data)
-        return cls(**{**values, "parents": tuple(values["parents"])})
+    def loads(cls, data: bytes, actor: str) -> ActorSpec:
+        try:
+            values = json.loads(data)
+            spec = cls(**{**values, "parents": tuple(values["parents"])})
+        except (ValueError, TypeError, KeyError) as error:
+            raise StoreError(f"What the store says of the actor {actor} cannot be read: {error}.") from error
+        texts = (spec.name, spec.kind, spec.path, spec.restart or "", spec.signature or "", *spec.parents)
+        if spec.id != actor or not all(isinstance(t, str) for t in texts) or not isinstance(spec.conf, dict):
+            raise StoreError(f"What the store says of the actor {actor} is not what whence writes there.")
+        return spec
+
+    @property
+    def purpose(self) -> tuple[str, ...]:
+        """What a signature is for: this actor's restart function, and nobody else's."""
+        return ("restart", self.id)
+
+    def signed(self) -> bytes:
+        """All that decides what a restart does, alike before and after it was in a file."""
+        values = {name: value for name, value in asdict(self).items() if name != "signature"}
+        return json.dumps(json.loads(json.dumps(values)), sort_keys=True).encode()
 
 
 @dataclass(frozen=True)
@@ -44,6 +74,12 @@ class Part:
     domains: tuple[str, ...]
     rows: int
     task: str
+
+
+def _part(file: str) -> str:
+    if not _PART.fullmatch(file):
+        raise StoreError(f"A log in the store names the part {file!r}, which whence has not written.")
+    return file
 
 
 class Registry:
@@ -68,11 +104,13 @@ class Registry:
         specs, committed = {}, []
         for name in files.names("registry"):
             stem, _, ending = name.rpartition(".")
+            if not is_id(stem):
+                continue
             if ending == "committed":
                 committed.append(stem)
             elif ending == "json" and (data := files.read("registry", name)):
-                specs[stem] = ActorSpec.loads(data)
-        links = [(a, b) for a, _, b in (name.partition(".") for name in files.names("links")) if b]
+                specs[stem] = ActorSpec.loads(data, stem)
+        links = [(a, b) for a, _, b in (name.partition(".") for name in files.names("links")) if is_id(a) and is_id(b)]
         return cls(files, specs, committed, links)
 
     def within(self, container: str) -> list[ActorSpec]:
@@ -104,7 +142,8 @@ class Registry:
                 best[manifest["task"]] = min(manifest["attempt"], best.get(manifest["task"], manifest["attempt"]))
         return {
             name: [
-                Part(p["file"], p["kind"], tuple(p["domains"]), p["rows"], manifest["task"]) for p in manifest["parts"]
+                Part(_part(p["file"]), p["kind"], tuple(p["domains"]), p["rows"], manifest["task"])
+                for p in manifest["parts"]
             ]
             for name, manifest in manifests
             if manifest["attempt"] == best[manifest["task"]]

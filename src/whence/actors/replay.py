@@ -8,7 +8,7 @@ beginning at the latest one whose input outlives the run.
 
 from __future__ import annotations
 
-import pickle
+import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +16,12 @@ from typing import Any, Protocol
 
 from whence.actors.files import Files
 from whence.actors.read import ActorLog
-from whence.actors.records import RecordSet
+from whence.actors.records import Name, RecordSet, from_json, to_json
 from whence.actors.registry import ActorSpec, Registry
 from whence.actors.trace import GHOST, TracingDataflow
 from whence.actors.worker import Filter
-from whence.model import WhenceError
+from whence.model import StoreError, WhenceError
+from whence.store.private import require_name
 
 REPLAY_VARIABLE = "WHENCE_ACTORS_REPLAY"
 
@@ -49,12 +50,49 @@ class ReplayPlan:
         return f"{root}/replays/{self.id}/seen"
 
     def dumps(self) -> bytes:
-        return pickle.dumps(self)
+        """Plain data: processes that take part read it from the store."""
+        told = {
+            "filters": {path: _told(filter) for path, filter in self.filters.items()},
+            "known": sorted(self.known),
+            "observe": self.observe,
+            "restarted": dict(self.restarted),
+        }
+        return json.dumps(told).encode()
 
     @staticmethod
-    def loads(data: bytes) -> ReplayPlan:
-        plan: ReplayPlan = pickle.loads(data)
-        return plan
+    def loads(data: bytes, plan: str) -> ReplayPlan:
+        try:
+            told = json.loads(data)
+            filters = {path: _filter(filter) for path, filter in told["filters"].items()}
+            return ReplayPlan(
+                filters, frozenset(told["known"]), bool(told["observe"]), dict(told["restarted"]), require_name(plan)
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            raise StoreError(f"The replay {plan} cannot be read from the store: {error}.") from error
+
+
+def _told(filter: Filter) -> dict[str, Any]:
+    def names(found: frozenset[Name] | None) -> list[list[Any]] | None:
+        return None if found is None else [to_json(name) for name in found]
+
+    return {
+        "keep_inputs": names(filter.keep_inputs),
+        "keep_outputs": names(filter.keep_outputs),
+        "drop_inputs": names(filter.drop_inputs),
+        "locations_moved": filter.locations_moved,
+    }
+
+
+def _filter(told: Mapping[str, Any]) -> Filter:
+    def names(found: list[list[Any]] | None) -> frozenset[Name] | None:
+        return None if found is None else frozenset(from_json(name) for name in found)
+
+    return Filter(
+        names(told["keep_inputs"]),
+        names(told["keep_outputs"]),
+        names(told["drop_inputs"]) or frozenset(),
+        bool(told["locations_moved"]),
+    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,11 +15,12 @@ from typing import Any
 from whence.actors.files import Files
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
-from whence.actors.registry import ActorSpec, Registry, sweep
-from whence.actors.replay import REPLAY_VARIABLE, ReplayPlan
+from whence.actors.registry import ActorSpec, Registry, is_id, sweep
+from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
-from whence.actors.worker import Actor, Mode
-from whence.model import WhenceError
+from whence.actors.worker import Actor, Mode, in_spark_task
+from whence.model import StoreError, WhenceError
+from whence.store import Seal, Unsigned
 
 Restart = Callable[[str, Mapping[str, Any]], Any]
 
@@ -44,7 +46,8 @@ class ActorStore:
     def __init__(self, root: str | Path) -> None:
         self._root = str(root) if "://" in str(root) else os.path.abspath(root)
         self._files = Files(self._root)
-        self._restarts: dict[str, Restart] = {}
+        self._seal = Seal()
+        self._restarts: dict[str, tuple[Restart, ActorSpec]] = {}
         self._plan: ReplayPlan | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -69,6 +72,8 @@ class ActorStore:
         `restart(name, conf)` runs it again; `materialized` says that what it reads outlives the run. Both together
         make it a place where a replay can start.
         """
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise TypeError(f"An actor's name and kind are texts, not {name!r} and {kind!r}.")
         ids = tuple(p if isinstance(p, str) else p.id for p in parents)
         container = ""
         if ids:
@@ -77,9 +82,12 @@ class ActorStore:
         reference = None
         if restart is not None and "<" not in restart.__qualname__ and restart.__module__ != "__main__":
             reference = f"{restart.__module__}:{restart.__qualname__}"
-        spec = ActorSpec(
-            uuid.uuid4().hex, name, kind, ids, container + name, dict(conf or {}), materialized, reference
-        )  # fmt: skip
+        path = container + name.replace("%", "%25").replace("/", "%2F")  # a/b is no b inside of a
+        spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference)
+        try:
+            spec.dumps()
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"The conf= of the actor {name!r} cannot be kept as JSON: {error}.") from error
         plan = self._replaying()
         if plan is not None:
             if not ids:
@@ -88,22 +96,38 @@ class ActorStore:
             if plan.observe:
                 Files(scratch).write(spec.dumps(), "registry", f"{spec.id}.json")
             return Actor(spec, scratch, Mode(plan.filter_for(spec.path), plan.observe))
+        spec = self._signed(spec)
         self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
         if restart is not None:
-            self._restarts[spec.id] = restart
+            self._restarts[spec.id] = restart, spec
         return Actor(spec, self._root)
 
+    def _signed(self, spec: ActorSpec) -> ActorSpec:
+        """Later programs restart only what they know to come from this user; without a key there is no restart."""
+        if spec.restart is None:
+            return spec
+        try:
+            if in_spark_task():
+                raise StoreError("a task of Spark has no key to sign it with. Register it on the driver.")
+            return replace(spec, signature=self._seal.sign(spec.purpose, spec.signed()))
+        except StoreError as error:
+            warnings.warn(f"Other programs cannot restart {spec.path}: {error}", stacklevel=4)
+            return replace(spec, restart=None)
+
     def _spec(self, actor: str) -> ActorSpec:
-        data = self._files.read("registry", f"{actor}.json")
+        data = self._files.read("registry", f"{actor}.json") if is_id(actor) else None
         if data is None:
             raise UnknownActor(actor)
-        return ActorSpec.loads(data)
+        return ActorSpec.loads(data, actor)
 
     def flow_link(self, giver: Actor | str, taker: Actor | str) -> None:
         """What `giver` puts out, `taker` takes in. Links between containers join what they contain."""
         if self._replaying() is not None:
             return
         a, b = (x if isinstance(x, str) else x.id for x in (giver, taker))
+        for actor in (a, b):
+            if not is_id(actor):
+                raise UnknownActor(actor)
         self._files.write(b"", "links", f"{a}.{b}")
 
     def registry(self) -> Registry:
@@ -194,7 +218,7 @@ class ActorStore:
     def _replaying(self) -> ReplayPlan | None:
         if self._plan is None and (name := os.environ.get(REPLAY_VARIABLE)):
             data = self._files.read("replays", name, "plan")
-            return None if data is None else ReplayPlan.loads(data)
+            return None if data is None else ReplayPlan.loads(data, name)
         return self._plan
 
     @contextmanager
@@ -216,15 +240,29 @@ class ActorStore:
 
     def restart_of(self, spec: ActorSpec) -> Restart | None:
         if spec.id in self._restarts:
-            return self._restarts[spec.id]
+            restart, registered = self._restarts[spec.id]
+            if registered.signed() != spec.signed():
+                raise CannotReplay(f"{spec.path} is not restarted: what the store says of it was changed since.")
+            return restart
         if spec.restart is None:
             return None
+        try:
+            self._seal.check(spec.purpose, spec.signed(), spec.signature)
+        except Unsigned as error:
+            raise CannotReplay(
+                f"{spec.path} is not restarted: the store says that {spec.restart} does it, but {error.why}. If you "
+                "trust it, call it yourself inside `with store.replaying(plan)`. Where users share a store, give them "
+                "all the same WHENCE_KEY."
+            ) from error
         from importlib import import_module
 
         module, _, name = spec.restart.partition(":")
-        target: Any = import_module(module)
-        for part in name.split("."):
-            target = getattr(target, part)
+        try:
+            target: Any = import_module(module)
+            for part in name.split("."):
+                target = getattr(target, part)
+        except (ImportError, AttributeError) as error:
+            raise CannotReplay(f"{spec.path} cannot be restarted: {spec.restart} is not there any more.") from error
         return target  # type: ignore[no-any-return]
 
     @property

@@ -22,6 +22,8 @@ from whence.actors.files import Files
 from whence.actors.log import Log
 from whence.actors.records import Location, Name, Record, identify, to_json
 from whence.actors.registry import ActorSpec, sweep
+from whence.model import WhenceError
+from whence.model.text import visible
 
 _NO_TAG = (None,)
 
@@ -90,6 +92,10 @@ def _spark_task() -> tuple[int, int, int] | None:
     return None if context is None else (context.stageId(), context.partitionId(), context.taskAttemptId())
 
 
+def in_spark_task() -> bool:
+    return _spark_task() is not None
+
+
 def _as_tags(tag: Any) -> Collection[Hashable]:
     if tag is None:
         return _NO_TAG
@@ -124,7 +130,7 @@ class Actor:
         return self.spec.kind
 
     def __repr__(self) -> str:
-        return f"<{self.kind} {self.spec.path}>"
+        return visible(f"<{self.kind} {self.spec.path}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _revive, (self.spec, self._root, self._mode, self._task, self._to_ship())
@@ -272,7 +278,10 @@ class Actor:
                 warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
         files = Files(self._root)
         files.write(b"", "registry", f"{self.id}.committed")
-        sweep(files, self.id)
+        try:
+            sweep(files, self.id)
+        except WhenceError as error:
+            warnings.warn(f"What did not commit of {self} was left in the store: {error}", stacklevel=2)
 
 
 def _revive(spec: ActorSpec, root: str, mode: Mode, task: tuple[str, int] | None, accumulator: Any) -> Actor:

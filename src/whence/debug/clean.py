@@ -19,6 +19,7 @@ from whence.debug.attached import Attached
 from whence.debug.minimize import only_row
 from whence.debug.trace import Step, Trace
 from whence.model import WhenceError
+from whence.model.text import visible
 
 
 class NothingToClean(WhenceError):
@@ -50,7 +51,7 @@ class Cleaned:
         for name, found in (("before", self.before), ("after", self.after)):
             mean = sum(found.values()) / max(len(found), 1)
             lines.append(f"  {name}: {len(found)} outputs, mean quality {mean:.3f}, worst {min(found.values()):.3f}")
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def clean(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whence.model.text import shown, visible
+from whence.store import private
+
 SHOWN_ROWS = 10
 
 
+@shown
 @dataclass(frozen=True)
 class SourceRows:
     """Rows of one source that the culprit came from; `records` tell where they stand, as file#row."""
@@ -19,6 +24,7 @@ class SourceRows:
     records: tuple[str, ...] = ()
 
 
+@shown
 @dataclass(frozen=True)
 class Culprit:
     function: str
@@ -32,20 +38,25 @@ class Culprit:
     notes: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        lines = [f"whence: {self.function} failed on {_short(self.record)}", f"  {self.error}"]
+        lines = [f"whence: {visible(self.function)} failed on {_short(self.record)}", "  " + _indented(self.error)]
         lines.append(f"  record {self.index} of partition {self.partition}")
         for source in self.sources:
-            lines.append(f"  from {source.source}: " + ", ".join(source.records[:3]))
+            lines.append(f"  from {visible(source.source)}: " + ", ".join(map(visible, source.records[:3])))
             lines += [f"    {_short(row)}" for row in source.rows[:3]]
         if self.script is not None:
-            lines.append(f"  fails alone with: python {self.script}")
-        lines += [f"  note: {note}" for note in self.notes]
+            lines.append(f"  fails alone with: python {visible(self.script)}")
+        lines += [f"  note: {_indented(note)}" for note in self.notes]
         return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    """A text of several lines that cannot pass for more than one of whence's."""
+    return visible(text, lines=True).replace("\n", "\n      ")
 
 
 def _short(value: Any) -> str:
     text = value.to_string() if hasattr(value, "to_string") and not isinstance(value, str) else repr(value)
-    return text if len(text) <= 300 else text[:297] + "..."
+    return _indented(text if len(text) <= 300 else text[:297] + "...")
 
 
 _SCRIPT = '''"""Fails as the job did: {error}
@@ -53,6 +64,7 @@ _SCRIPT = '''"""Fails as the job did: {error}
 {function} on one record, taken from record {index} of partition {partition}.
 """
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -61,9 +73,13 @@ from pyspark import cloudpickle
 # Where the program that failed found its own modules.
 sys.path += {path}
 
-culprit = cloudpickle.loads(Path(__file__).with_name("{data}").read_bytes())
+data = Path(__file__).with_name("{data}").read_bytes()
+if hashlib.sha256(data).hexdigest() != "{digest}":
+    sys.exit("{data} is not what was written with this script: somebody has changed it, and reading it could run code.")
+culprit = cloudpickle.loads(data)
+shown = "".join(c if c.isprintable() or c in "\\n\\t" else ascii(c)[1:-1] for c in str(culprit["record"]))
 print("function:", culprit["function"])
-print("record:  ", culprit["record"])
+print("record:  ", shown)
 culprit["run"](culprit["function"], culprit["record"])
 print("It no longer fails.")
 '''
@@ -74,18 +90,25 @@ def write_script(home: Path, culprit: Culprit, function: Any, record: Any, run: 
     from pyspark import cloudpickle as untyped
 
     cloudpickle: Any = untyped
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "culprit.pickle").write_bytes(cloudpickle.dumps({"function": function, "record": record, "run": run}))
+    data = cloudpickle.dumps({"function": function, "record": record, "run": run})
+    private.make_directory(home, home.parents[1])
+    private.write(home / "culprit.pickle", data)
     script = home / "culprit.py"
-    error = culprit.error.replace("\\", "/").replace('"""', "'''")
-    script.write_text(
+    private.write(
+        script,
         _SCRIPT.format(
-            error=error,
-            function=culprit.function,
+            error=_quoted(culprit.error),
+            function=_quoted(culprit.function),
             index=culprit.index,
             partition=culprit.partition,
             data="culprit.pickle",
-            path=[str(Path(entry).absolute()) for entry in sys.path],
-        )
+            digest=hashlib.sha256(data).hexdigest(),
+            path=ascii([str(Path(entry).absolute()) for entry in sys.path]),
+        ).encode(),
     )
     return script
+
+
+def _quoted(text: str) -> str:
+    """For the script's docstring, which it must not end."""
+    return visible(text, lines=True).replace("\\", "/").replace('"', "'")

@@ -20,6 +20,7 @@ from whence.debug.diagnose.causes import Condition
 from whence.debug.diagnose.errors import DiagnoseError
 from whence.debug.explain_columns import features_of, holds
 from whence.debug.explain_search import STRICTNESS, Bools, Coded, Floats, gain, needed, next_rule, tells_apart
+from whence.model.text import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ class DataCause:
         return " and ".join(_sql(c) for c in self.conditions)
 
     def __str__(self) -> str:
-        return self.sql
+        return visible(self.sql)
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,12 @@ class Explanation:
 
     def __str__(self) -> str:
         if not self.causes:
-            return f"No condition on {', '.join(self.columns)} sets the {self.bad_rows} bad rows apart."
+            return f"No condition on {visible(', '.join(self.columns))} sets the {self.bad_rows} bad rows apart."
         lines = [
             f"{self.covered:,} of {self.bad_rows:,} bad rows are explained; "
             f"{self.let_in:,} of {self.good_rows:,} good rows satisfy the conditions too."
         ]
-        lines += [f"  {c.sql}   ({c.support:,} bad rows, error rate {c.error_rate:.1%})" for c in self.causes]
+        lines += [f"  {c}   ({c.support:,} bad rows, error rate {c.error_rate:.1%})" for c in self.causes]
         return "\n".join(lines)
 
 

@@ -26,6 +26,7 @@ from whence.debug import guard_worker, telling_worker
 from whence.debug.attached import Attached
 from whence.debug.batch_worker import Given, call_batch, records
 from whence.debug.culprit import SHOWN_ROWS, Culprit, SourceRows, write_script
+from whence.debug.findings_worker import Drop
 from whence.debug.guard_kinds import Kind
 from whence.debug.guard_spark import (
     Placed,
@@ -42,7 +43,9 @@ from whence.debug.guard_spark import (
     set_command,
 )
 from whence.model import WhenceError
+from whence.model.text import visible
 from whence.sql import Catalyst
+from whence.store import private
 
 # Types whose values are the same Python objects whichever way they travel.
 _SAME_IN_ARROW = {"string", "boolean", "byte", "short", "integer", "long", "float", "double", "date"}
@@ -71,7 +74,7 @@ class Guard:
             self.culprit = Search(self._session, self._home).find(error)
             note = str(self.culprit) if self.culprit else "whence found no record on which the function fails again."
         except Exception as trouble:  # the user's own error must stay the one that is seen
-            note = f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}"
+            note = visible(f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}", lines=True)
         error.culprit = self.culprit  # type: ignore[attr-defined]
         if sys.version_info >= (3, 11):
             error.add_note(note)
@@ -171,23 +174,24 @@ class Search:
     def _locate(self, candidate: Candidate, wanted: int | None, died: bool) -> guard_worker.Found | None:
         directory = self._home / "found"
         shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
+        private.make_directory(directory, self._home.parents[1])
+        drop = Drop(str(directory))
         try:
             if candidate.node is None:
-                found = self._told(candidate, directory, died)
+                found = self._told(candidate, drop, died)
             else:
-                found = self._run(candidate, candidate.node, wanted, str(directory) if died else None)
+                found = self._run(candidate, candidate.node, wanted, drop if died else None)
         except Exception as error:
             if not died or not failed_in_python(error):
                 raise
-            found = self._last_started(directory, wanted)
+            found = self._last_started(drop, wanted)
             for one in found:
                 one |= {"error": "the process died on this record", "traceback": str(error).split("\n", 1)[0]}
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         return min(found, key=lambda f: (f["split"], f["index"])) if found else None
 
-    def _told(self, candidate: Candidate, directory: Path, died: bool) -> list[guard_worker.Found]:
+    def _told(self, candidate: Candidate, drop: Drop, died: bool) -> list[guard_worker.Found]:
         """The query runs again as it is, with a function that tells in the place of the user's."""
         assert candidate.placed is not None
         kind, handle = candidate.placed.kind, candidate.placed.handle
@@ -197,7 +201,7 @@ class Search:
                 "batches: what it fails on depends on what came before, so there is no record to find."
             )
         before = raw_command(handle)
-        told = telling_worker.telling(candidate.function, kind, str(directory), died)
+        told = telling_worker.telling(candidate.function, kind, drop, died)
         command = command_of(self._context, handle)
         set_command(self._context, handle, (told, *command[1:]) if isinstance(command, tuple) else told)
         try:
@@ -208,16 +212,17 @@ class Search:
                 raise
         finally:
             put_back(handle, before)
-        return [guard_worker.loads(f.read_bytes()) for f in directory.glob(f"*{telling_worker.FOUND}")]
+        files = Path(drop.directory).glob(f"*{telling_worker.FOUND}")
+        return [drop.findings.loads(f.read_bytes()) for f in files]
 
-    def _last_started(self, crashes: Path, wanted: int | None) -> list[guard_worker.Found]:
+    def _last_started(self, drop: Drop, wanted: int | None) -> list[guard_worker.Found]:
         partition = wanted if wanted is not None else failed_partition(self._context)
-        files = [f for f in crashes.iterdir() if f.stat().st_size]
+        files = [f for f in Path(drop.directory).iterdir() if f.stat().st_size]
         files = [f for f in files if partition is None or f.stem == str(partition)] or files
-        return [guard_worker.read_last(f.read_bytes()) for f in files]
+        return [guard_worker.read_last(f.read_bytes(), drop) for f in files]
 
     def _run(
-        self, candidate: Candidate, node: PythonNode, wanted: int | None, crashes: str | None
+        self, candidate: Candidate, node: PythonNode, wanted: int | None, crashes: Drop | None
     ) -> list[guard_worker.Found]:
         located: RDD[Any]
         if candidate.placed is None:

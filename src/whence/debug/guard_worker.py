@@ -11,6 +11,8 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark import cloudpickle as _cloudpickle
 
+from whence.debug.findings_worker import Drop
+
 Found = dict[str, Any]
 cloudpickle: Any = _cloudpickle  # untyped
 
@@ -18,16 +20,17 @@ cloudpickle: Any = _cloudpickle  # untyped
 class LastStarted:
     """Where a task writes each record down before it touches it, so that it is known should the process die."""
 
-    def __init__(self, directory: str | None) -> None:
+    def __init__(self, drop: Drop | None) -> None:
         self._file = None
-        if directory is not None:
+        self._drop = drop
+        if drop is not None:
             context = TaskContext.get()
-            self._path = os.path.join(directory, f"{context.partitionId() if context else 0}.last")
-            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY)
+            self._path = os.path.join(drop.directory, f"{context.partitionId() if context else 0}.last")
+            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600)
 
     def start(self, **found: Any) -> None:
-        if self._file is not None:
-            data = cloudpickle.dumps(found)
+        if self._file is not None and self._drop is not None:
+            data = self._drop.findings.dumps(found)
             # no fsync: what the kernel has outlives the process
             os.pwrite(self._file, len(data).to_bytes(8, "little") + data, 0)
 
@@ -43,8 +46,9 @@ class LastStarted:
             self._file = None
 
 
-def read_last(data: bytes) -> Found:
-    return loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+def read_last(data: bytes, drop: Drop) -> Found:
+    found: Found = drop.findings.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return found
 
 
 def _tell_calls(function: Any, tell: Callable[[Any, tuple[Any, ...]], None]) -> None:
@@ -104,7 +108,7 @@ def _skipped(split: int, wanted: int | None) -> bool:
 
 
 def row_locator(
-    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: str | None
+    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: Drop | None
 ) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
     """For functions of one row: calls it on each until it fails."""
 
@@ -130,7 +134,7 @@ def row_locator(
 
 
 def arrow_locator(
-    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: str | None
+    function: Callable[..., Any], names: Sequence[str | None], wanted: int | None, crashes: Drop | None
 ) -> Callable[[Iterable[Any]], Iterator[Any]]:
     """The same, as an argument of mapInArrow, whose rows come several times faster; gives rows (found binary)."""
     locate = row_locator(function, names, wanted, crashes)
@@ -161,7 +165,7 @@ def _until_it_fails(function: Callable[..., Any], split: int, rows: Iterable[Any
 
 
 def pipeline_locator(
-    function: Callable[[int, Iterator[Any]], Iterable[Any]], wanted: int | None, crashes: str | None
+    function: Callable[[int, Iterator[Any]], Iterable[Any]], wanted: int | None, crashes: Drop | None
 ) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
     """For the functions of an RDD's stage: runs them over records that are counted as they are taken."""
 

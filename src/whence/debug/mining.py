@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.debug.outliers import NONE_FOUND, Outliers, grubbs_critical, repeated_grubbs
+from whence.model.text import visible
 
 SHOWN_INPUTS = 20
 
@@ -93,7 +94,7 @@ class Mined:
         for n, suspect in enumerate(self.suspects, 1):
             lines.append(f"{n}. {suspect.operator} {suspect.instance}  score {suspect.score:.1f}")
             lines += [f"   {reason}" for reason in suspect.reasons]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 @dataclass

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark import cloudpickle as _cloudpickle
 from pyspark.core.rdd import RDD, PipelinedRDD
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -26,6 +26,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from whence.debug import quarantine_worker
 from whence.debug.attached import Attached
 from whence.debug.batch_worker import Given, call_batch
+from whence.debug.findings_worker import Findings
 from whence.debug.guard import Guard
 from whence.debug.guard_sources import culprit_rows, plain_value
 from whence.debug.guard_spark import (
@@ -38,13 +39,14 @@ from whence.debug.guard_spark import (
     set_command,
 )
 from whence.model import WhenceError
+from whence.model.text import shown
 from whence.sql import Catalyst
-
-cloudpickle: Any = _cloudpickle
+from whence.store import Unsigned
 
 TRACED_RECORDS = 200  # of each function; further ones are in the table without their sources
 
 
+@shown
 @dataclass(frozen=True)
 class Quarantined:
     """A record that was put aside."""
@@ -74,6 +76,7 @@ class QuarantineGuard(Guard):
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")
+        self._findings = Findings(("quarantined", self._actor.id))
         self._armed: dict[str, tuple[Any, Any]] = {}  # function in the JVM -> itself, its command
         self._places: dict[str, tuple[Any, Placed]] = {}  # where each function stands
         self._seen: set[int] = set()
@@ -146,7 +149,7 @@ class QuarantineGuard(Guard):
                 continue
             command = command_of(self._context, placed.handle)
             function, *rest = command if isinstance(command, tuple) else (command,)
-            aside = quarantine_worker.Aside(self._actor, _name(function), place)
+            aside = quarantine_worker.Aside(self._actor, self._findings, _name(function), place)
             going_on = quarantine_worker.going_on(function, placed.kind, rest[0] if rest else None, aside)
             self._places[place] = (frame, placed)
             self._exchange(placed.handle, (going_on, *rest) if rest else going_on)
@@ -156,7 +159,8 @@ class QuarantineGuard(Guard):
             if self._c.identity(node.handle) in self._armed:
                 continue
             command = command_of(self._context, node.handle)
-            going_on = quarantine_worker.pipeline_function(command[0], partial(quarantine_worker.Aside, self._actor))
+            aside = partial(quarantine_worker.Aside, self._actor, self._findings)
+            going_on = quarantine_worker.pipeline_function(command[0], aside)
             self._exchange(node.handle, (going_on, *command[1:]))
 
     def _exchange(self, handle: Any, command: Any) -> None:
@@ -169,17 +173,32 @@ class QuarantineGuard(Guard):
         if not self._session.actors.registry().has_log(self._actor.id):
             return ()
         found: list[Quarantined] = []
+        spoilt = 0
         for _, values, errors in self._session.actors.log(self._actor).pairs():
             for value, told in zip(values.to_pylist(), errors.to_pylist(), strict=True):
-                note = json.loads(told)
-                given = _unpacked(note["given"]) if "given" in note else None
+                try:
+                    note = json.loads(told)
+                    record = self._unpacked(value, note, "record")
+                    given = self._unpacked(note["given"], note, "given") if "given" in note else None
+                except (Unsigned, ValueError, KeyError):
+                    spoilt += 1
+                    continue
                 found.append(
                     Quarantined(
-                        note["function"], _unpacked(value), note["error"], note["traceback"], note["partition"],
+                        note["function"], record, note["error"], note["traceback"], note["partition"],
                         part=note["part"], side=note["side"], place=note["place"], given=given,
                     )
                 )  # fmt: skip
+        if spoilt:
+            warnings.warn(
+                f"{spoilt} records that were put aside are left out: somebody else has changed them in the store, and "
+                "reading them could run code of theirs.",
+                stacklevel=3,
+            )
         return self._with_sources(found)
+
+    def _unpacked(self, text: str, note: dict[str, Any], what: str) -> Any:
+        return self._findings.loads(base64.b64decode(text), *quarantine_worker.place_of(note, what))
 
     def _with_sources(self, found: list[Quarantined]) -> tuple[Quarantined, ...]:
         where: dict[tuple[str, int, str], tuple[str, ...]] = {}
@@ -239,10 +258,6 @@ class QuarantineGuard(Guard):
         if one.place not in self._places:
             return fixed(one.record)  # of an RDD
         return list(fixed().eval(*one.record) or ()) if isinstance(fixed, type) else fixed(*one.record)
-
-
-def _unpacked(text: str) -> Any:
-    return cloudpickle.loads(base64.b64decode(text))
 
 
 def _plain(record: Any) -> Any:

@@ -11,24 +11,24 @@ from types import GeneratorType
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark import cloudpickle as _cloudpickle
 from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.actors import Actor
 from whence.debug.batch_worker import Given, call_batch, part, records, size, smallest_like, wrapped
+from whence.debug.findings_worker import Findings
 from whence.debug.guard_kinds import Kind
 from whence.debug.guard_worker import in_wrappers
 from whence.debug.telling_worker import rows_of
 
-cloudpickle: Any = _cloudpickle
 MOST_PARTS = 50  # of one group are looked for; then the rest of it is put aside together
 
 
 class Aside:
     """Puts failing records aside."""
 
-    def __init__(self, actor: Actor, function: str, place: str = "") -> None:
+    def __init__(self, actor: Actor, findings: Findings, function: str, place: str = "") -> None:
         self._actor = actor
+        self._findings = findings
         self._function = function
         self._place = place  # which function it is, where several have one name
 
@@ -50,12 +50,18 @@ class Aside:
             "partition": context.partitionId() if context else 0,
         }
         for number, (side, record) in enumerate(found):
-            whole = {} if given is None or number else {"given": _packed(given)}
-            self._actor.capture(_packed(record), json.dumps({**told, "side": side, **whole}))
+            note = {**told, "number": number, "side": side}
+            if given is not None and not number:
+                note["given"] = self._packed(given, note, "given")
+            self._actor.capture(self._packed(record, note, "record"), json.dumps(note))
+
+    def _packed(self, value: Any, note: dict[str, Any], what: str) -> str:
+        return base64.b64encode(self._findings.dumps(value, *place_of(note, what))).decode()
 
 
-def _packed(value: Any) -> str:
-    return base64.b64encode(cloudpickle.dumps(value)).decode()
+def place_of(note: dict[str, Any], what: str) -> tuple[str, ...]:
+    """To what a packed value belongs: it cannot be put to another note."""
+    return (what, str(note["part"]), str(note["number"]), str(note["side"]))
 
 
 def going_on(function: Any, kind: Kind, returned: Any, aside: Aside) -> Any:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from whence.model.progress import working
+from whence.model.text import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -70,22 +72,22 @@ def _source(trace: Trace, name: str, count: int) -> _SourceTable:
 
 def readable(text: str) -> str:
     """Spark's own line for an operator without the numbers it gives to columns."""
-    plain = _EXPRESSION_ID.sub("", text)
+    plain = visible(_EXPRESSION_ID.sub("", text))
     return plain if len(plain) <= _TEXT else plain[: _TEXT - 1] + "…"
 
 
 def as_text(trace: Trace) -> str:
     picture = picture_of(trace)
     out = StringIO()
-    console = Console(file=out, width=_WIDTH, force_terminal=False, highlight=False)
+    console = Console(file=out, width=_WIDTH, force_terminal=False, highlight=False, markup=False, emoji=False)
     console.print(_tree(picture))
     for source in picture.sources:
         console.print()
-        console.print(f"{source.name}: {_many(source.rows, 'witness', 'witnesses')}", markup=False)
+        console.print(f"{visible(source.name)}: {_many(source.rows, 'witness', 'witnesses')}")
         if source.first:
             console.print(_table(source))
     console.print()
-    console.print(_exactness(picture), markup=False)
+    console.print(_exactness(picture))
     return out.getvalue().rstrip()
 
 
@@ -96,28 +98,27 @@ def _tree(picture: Picture) -> Tree:
     for step in picture.steps:
         while stack[-1][0] >= step.depth:
             stack.pop()
-        line = _escape(f"{step.text}  ({_many(step.rows, 'row', 'rows')})")
+        line = Text(f"{step.text}  ({_many(step.rows, 'row', 'rows')})")
         stack.append((step.depth, stack[-1][1].add(line)))
     return root
 
 
-def _escape(text: str) -> str:
-    return text.replace("[", r"\[")
-
-
 def _table(source: _SourceTable) -> Table:
-    table = Table(*[_escape(c) for c in source.columns], box=None, pad_edge=False, header_style="")
+    table = Table(box=None, pad_edge=False, header_style="")
+    for name in source.columns:
+        table.add_column(Text(visible(name)))
     for row in source.first:
-        table.add_row(*[_escape(str(value)) for value in row])
+        table.add_row(*[Text(visible(value)) for value in row])
     if source.rows > len(source.first):
         table.add_row("…")
     return table
 
 
 def _exactness(picture: Picture) -> str:
-    lines = ["exact: these rows and no others" if picture.exact else "NOT exact:", *[f"- {n}" for n in picture.notes]]
+    first = "exact: these rows and no others" if picture.exact else "NOT exact:"
+    lines = [first, *[f"- {visible(note)}" for note in picture.notes]]
     if picture.reruns:
-        lines.append(f"run again for this answer, with whatever they do besides: {', '.join(picture.reruns)}")
+        lines.append(f"run again for this answer, with whatever they do besides: {visible(', '.join(picture.reruns))}")
     return "\n".join(lines)
 
 

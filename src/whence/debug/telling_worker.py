@@ -13,44 +13,42 @@ from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark import cloudpickle as _cloudpickle
 from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.debug.batch_worker import Given, call_batch, failing_like, part, size, smallest_like, wrapped
+from whence.debug.findings_worker import Drop
 from whence.debug.guard_kinds import Kind
 from whence.debug.guard_worker import LastStarted, told
+from whence.store import private
 
-cloudpickle: Any = _cloudpickle  # untyped
 FOUND = ".found"
 
 
 class _Task:
     """What one task has seen of one function."""
 
-    def __init__(self, directory: str, dying: bool) -> None:
+    def __init__(self, drop: Drop, dying: bool) -> None:
         context = TaskContext.get()
-        self._directory = directory
+        self._drop = drop
         self.split = context.partitionId() if context else 0
         self.seen = 0  # records before those of this call
-        self.last = LastStarted(directory if dying else None)
+        self.last = LastStarted(drop if dying else None)
 
     def start(self, **found: Any) -> None:
         self.last.start(split=self.split, **found)
 
     def tell(self, error: BaseException, **found: Any) -> None:
-        path = os.path.join(self._directory, uuid.uuid4().hex)
-        with open(path, "wb") as out:
-            out.write(cloudpickle.dumps({"split": self.split, **found, **told(error)}))
-        os.rename(path, path + FOUND)  # whole or not at all
+        path = os.path.join(self._drop.directory, uuid.uuid4().hex + FOUND)
+        private.write(path, self._drop.findings.dumps({"split": self.split, **found, **told(error)}))
 
 
-def telling(function: Any, kind: Kind, directory: str, dying: bool) -> Any:
+def telling(function: Any, kind: Kind, drop: Drop, dying: bool) -> Any:
     """`dying`: the process did not live to raise anything, so what is touched is written down before."""
     tasks: list[_Task] = []  # made on the worker, where the function is unpickled for each task
 
     def task() -> _Task:
         if not tasks:
-            tasks.append(_Task(directory, dying))
+            tasks.append(_Task(drop, dying))
         return tasks[0]
 
     if kind.form == "row":

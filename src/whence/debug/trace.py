@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows
 from whence.model import Strategy, WhenceError, operators
+from whence.model.text import visible
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given
 from whence.sql.catalyst import Plan
 
@@ -33,7 +34,7 @@ class Step:
     depth: int
 
     def __str__(self) -> str:
-        return self.text
+        return visible(self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +329,8 @@ class Trace:
         return depths
 
     def __repr__(self) -> str:
-        return f"<Trace {self.direction} over {', '.join(self._names) or 'no source'}; print it to compute and show it>"
+        names = visible(", ".join(self._names) or "no source")
+        return f"<Trace {self.direction} over {names}; print it to compute and show it>"
 
     def __str__(self) -> str:
         from whence.debug.show import as_text
@@ -361,4 +363,4 @@ class _Sources(Mapping[str, DataFrame]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"sources: {', '.join(self._names)}"
+        return visible(f"sources: {', '.join(self._names)}")

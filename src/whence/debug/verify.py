@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType
 
 from whence.model import NonDeterministic
+from whence.model.text import shown
 from whence.sql import SqlLineage
 
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
@@ -23,6 +24,7 @@ _WHOLE = {
 }
 
 
+@shown
 @dataclass(frozen=True)
 class Verdict:
     """`missing`: asked rows that the witnesses alone do not give; `extra`: rows they give that were not asked for."""

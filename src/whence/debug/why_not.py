@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from whence.debug.show import readable
 from whence.model import WhenceError, operators
 from whence.model.progress import working
+from whence.model.text import shown, visible
 from whence.sql import Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Expr, Plan, class_name
 from whence.sql.dropping import seeds_of, way_up
@@ -20,6 +21,7 @@ MOST_ROWS = 1000
 _NAMES_ONLY = (*operators.NAMES_ONLY, "View")
 
 
+@shown
 @dataclass(frozen=True)
 class Dropped:
     """One source row at one place that reads it. `operator` is None when the row reached the result."""
@@ -31,7 +33,7 @@ class Dropped:
 
     def __str__(self) -> str:
         where = "reached the result" if self.operator is None else f"dropped at {self.operator}: {self.reason}"
-        return f"{self.source} {tuple(self.row)} {where}"
+        return visible(f"{self.source} {tuple(self.row)} {where}")
 
 
 def why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:

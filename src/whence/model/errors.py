@@ -1,8 +1,13 @@
 """Errors are sentences for the user: what was asked, what is wrong, what to do."""
 
+from whence.model.text import visible
+
 
 class WhenceError(Exception):
     """Base of every error that whence raises on its own account."""
+
+    def __str__(self) -> str:
+        return visible(super().__str__(), lines=True)
 
 
 class SessionClosed(WhenceError):

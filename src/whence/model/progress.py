@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from whence.model.text import visible
+
 _local = threading.local()
 
 
@@ -14,7 +16,8 @@ _local = threading.local()
 def working(what: str) -> Iterator[None]:
     """A spinner with one line of text while the block runs, on a terminal or in a notebook; silent elsewhere.
 
-    Nested work changes the text and gives it back."""
+    The text is shown as it is. Nested work changes the text and gives it back."""
+    what = visible(what).replace("[", r"\[")  # rich reads it as markup
     status = getattr(_local, "status", None)
     if status is not None:
         before = status.status

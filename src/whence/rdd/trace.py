@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
+from whence.model.text import visible
 from whence.rdd.capture import captured
 from whence.rdd.inside import Key, back_to, on_the_way
 from whence.rdd.jobs import records_of
@@ -204,7 +205,7 @@ class Traced(LineageRDD):
         for place, positions in self.state.items():
             some = positions[:left]
             for position, record in zip(some.tolist(), records_at(self.ctx, place, some), strict=True):
-                print(f"{self.ctx._where(place, position)}\t{record}")
+                print(f"{visible(self.ctx._where(place, position))}\t{visible(record)}")
             left -= len(some)
             if left <= 0:
                 break

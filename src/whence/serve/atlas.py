@@ -13,6 +13,7 @@ from typing import Any
 
 from whence.model import Dataset, Run
 from whence.model.lineage import ColumnEdge, Edge
+from whence.model.redact import redact
 from whence.model.types import BUILT_IN, Attribute
 from whence.store.catalog import Catalog
 
@@ -157,7 +158,7 @@ def _process(run: Run, edges: list[Edge], numbers: _Guids) -> dict[str, Any]:
             "name": run.name or run.kind,
             "executionId": run.id,
             "executionTime": int(run.started.timestamp() * 1000) if run.started else None,
-            "details": str(run.details.get("sql") or run.name),
+            "details": redact(str(run.details.get("sql") or run.name)),
             "inputs": references(e.source for e in edges),
             "outputs": references(e.target for e in edges),
         },

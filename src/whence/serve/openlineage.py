@@ -26,6 +26,7 @@ from whence.model.lineage import (
     Observation,
     Seen,
 )
+from whence.model.redact import redact
 from whence.store.catalog import Catalog
 from whence.version import __version__
 
@@ -129,7 +130,7 @@ class _Builder:
             )
         if self._run.error:
             facets["errorMessage"] = f.error_message_run.ErrorMessageRunFacet(
-                message=self._run.error, programmingLanguage="PYTHON"
+                message=redact(self._run.error), programmingLanguage="PYTHON"
             )
         return facets
 
@@ -143,7 +144,7 @@ class _Builder:
             )
         }
         if self._run.details.get("sql"):
-            facets["sql"] = f.sql_job.SQLJobFacet(query=str(self._run.details["sql"]))
+            facets["sql"] = f.sql_job.SQLJobFacet(query=redact(str(self._run.details["sql"])))
         return facets
 
     def _facets(self, dataset: Dataset, change: DatasetVersion | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
 
+from whence.model.redact import names_secret, redact
 from whence.sql.making import Plan, class_name, remembered, to_list
 from whence.store import private
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
-_SECRET = re.compile("password|secret|token|credential|accesskey", re.IGNORECASE)
 _STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
 
 
@@ -88,10 +88,11 @@ class Files(ABC):
         return str(leaf.relation().toString()).lower()
 
     def options_of(self, leaf: Plan) -> dict[str, str]:
-        """How the files are to be read; what looks like a secret is left out."""
+        """How the files are to be read; what is or holds a secret is left out."""
         found = leaf.relation().options()
         keys = [str(key) for key in to_list(found.keys().toSeq())]
-        return {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not _SECRET.search(key)}
+        told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
+        return {key: value for key, value in told.items() if redact(value) == value}
 
     def empty_like(self, leaf: Plan) -> Plan:
         """A relation with the same attributes and no rows, which needs no session."""

@@ -27,6 +27,7 @@ from whence.sql.blocks import Block, Reading
 from whence.sql.catalyst import Catalyst, Expr, Plan
 from whence.sql.memory import Fact
 from whence.sql.tree import Node
+from whence.store.private import is_own
 
 log = logging.getLogger("whence.sql")
 
@@ -186,7 +187,7 @@ def _compiled(c: Catalyst) -> str:
     key = hashlib.sha256(f"{source}\0{c.spark.version}\0{java}".encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     target = Path(base) / "whence" / f"tap-{key}.jar"
-    if target.is_file():
+    if target.is_file() and is_own(target.parent, target):  # it is run as this user
         return str(target)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
@@ -194,6 +195,8 @@ def _compiled(c: Catalyst) -> str:
     codes = compiler.getBytecodes()
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not is_own(target.parent):
+            raise PermissionError(f"others can write {target.parent}")
         handle, fresh = tempfile.mkstemp(dir=target.parent)
     except OSError:
         handle, fresh = tempfile.mkstemp(suffix=".jar")

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from whence.model import StoreError
+from whence.model.redact import redact
 
 DEFAULT_STORE = ".whence"
 DATABASE_FILE = "catalog.db"
@@ -26,7 +27,7 @@ class StoreLocation:
     """The store's own directory; None when the catalogue is in a server."""
 
     def __str__(self) -> str:
-        return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", self.url) if self.directory is None else str(self.directory)
+        return redact(self.url) if self.directory is None else str(self.directory)
 
     @property
     def top(self) -> Path | None:

@@ -64,6 +64,16 @@ def write(path: str | Path, content: bytes) -> None:
         raise
 
 
+def is_own(*paths: str | Path) -> bool:
+    """Whether all of these are there and nobody but this user (and root) can have put something into them."""
+    try:
+        found = [os.stat(path) for path in paths]
+    except OSError:
+        return False
+    users = (os.getuid(), 0) if hasattr(os, "getuid") else ()
+    return not users or all(about.st_uid in users and not about.st_mode & 0o022 for about in found)
+
+
 def require_name(name: str) -> str:
     """Refuse what is not one name in one directory."""
     if name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:

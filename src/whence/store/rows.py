@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from functools import cache
@@ -10,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from whence.model import Dataset, Run
+from whence.model.redact import parse_redacted, redact
 from whence.store.schema import datasets, versions
 
 
@@ -69,11 +71,11 @@ def run_row(run: Run) -> dict[str, object]:
         "kind": run.kind,
         "name": run.name,
         "status": run.status,
-        "error": run.error,
+        "error": None if run.error is None else redact(run.error),
         "started": seconds(run.started),
         "ended": seconds(run.ended),
         "application": run.application,
-        "details": dict(run.details),
+        "details": parse_redacted(json.dumps(dict(run.details))),
     }
 
 

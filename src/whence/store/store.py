@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whence.store.location import StoreLocation, check_writable, parse_location
@@ -11,8 +12,6 @@ from whence.store.private import make_directory
 from whence.store.seal import Seal
 
 if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
-    from pathlib import Path
-
     from whence.store.catalog import Catalog
     from whence.store.tables import Tables
 
@@ -32,12 +31,12 @@ class Store:
         check_writable(location)
         return cls(location)
 
-    def make(self) -> None:
-        """Its own directories, before somebody else makes them who would let others in."""
-        top = self.location.top
+    def make(self, *parts: str) -> None:
+        """Its own directories, down to these tables, before somebody else makes them who would let others in."""
+        top, tables = self.location.top, self.location.tables
         if top is not None:
             with contextlib.suppress(OSError):  # who writes there will tell
-                make_directory(top if "://" in self.location.tables else self.location.tables, top)
+                make_directory(top if "://" in tables else Path(tables, *parts), top)
 
     @property
     def catalog(self) -> Catalog:

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.store.private import is_own
 from whence.watch.sources import Place
 
 if TYPE_CHECKING:
@@ -139,8 +140,8 @@ class Listener:
 
     def _cached(self, source: str, parent: Any) -> Any:
         place = self._cache(source)
-        if not (place / "whence" / "Watcher.class").is_file():
-            return None
+        if not (place / "whence" / "Watcher.class").is_file() or not is_own(place.parent, place):
+            return None  # it would be run as this user
         urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
         urls[0] = self._jvm.java.io.File(str(place) + "/").toURI().toURL()
         return self._jvm.java.net.URLClassLoader(urls, parent)
@@ -153,6 +154,8 @@ class Listener:
         place = self._cache(source)
         with contextlib.suppress(OSError):  # without a place to keep them, they are compiled again next time
             place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not is_own(place.parent):
+                raise PermissionError(f"others can write {place.parent}")
             fresh = Path(tempfile.mkdtemp(dir=place.parent))
             for name in list(codes.keySet()):
                 file = fresh / (name.replace(".", "/") + ".class")

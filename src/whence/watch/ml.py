@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import DIRECT, Change, ColumnLink, Link, Observation, Seen
 from whence.model.quiet import QUIET
+from whence.model.redact import parse_redacted, redact
 from whence.watch.columns import SUBTYPES, TRANSFORMATION, is_direct, through
 from whence.watch.naming import of_path
 from whence.watch.nodes import Reading
 from whence.watch.parse import application
-from whence.watch.redact import parse_redacted, redact
 
 if TYPE_CHECKING:
     from whence.watch.listener import Listener

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import Change, Link, Observation, Seen
 from whence.model.quiet import QUIET
+from whence.model.redact import parse_redacted, redact
 from whence.watch.parse import application, moment, observe
-from whence.watch.redact import parse_redacted, redact
 from whence.watch.sources import of_path
 
 if TYPE_CHECKING:

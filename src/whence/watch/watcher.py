@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from whence.model import StoreError
 from whence.model.lineage import Observation, Seen
+from whence.model.redact import parse_redacted
 from whence.store.spool import Spool
 from whence.watch.listener import Listener
 from whence.watch.parse import observe, with_topics
-from whence.watch.redact import parse_redacted
 from whence.watch.streams import Streams
 
 if TYPE_CHECKING:

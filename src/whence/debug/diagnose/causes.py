@@ -11,6 +11,7 @@ import numpy as np
 
 from whence.debug.diagnose.errors import OutsideSpace
 from whence.debug.diagnose.space import Mask, Parameter, Space, _key
+from whence.model.text import visible
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -29,7 +30,7 @@ class Condition(NamedTuple):
         return compare(config[self.parameter], self.op, self.value)
 
     def __str__(self) -> str:
-        return f"{self.parameter} {self.op} {self.value!r}"
+        return visible(f"{self.parameter} {self.op} {self.value!r}")
 
 
 def compare(left: Any, op: str, right: Any) -> bool:

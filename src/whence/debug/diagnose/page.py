@@ -109,7 +109,7 @@ def _table(report: Report) -> str:
         f"<tr><td>{i}</td><td class='{'ok' if run.succeeded else 'fail'}'>"
         + f"{'succeeded' if run.succeeded else 'failed'}</td>"
         + "".join(f"<td>{escape(str(run.config[n]))}</td>" for n in names)
-        + f"<td>{run.source}{': ' + run.purpose if run.purpose else ''}</td>"
+        + f"<td>{escape(run.source)}{': ' + escape(run.purpose) if run.purpose else ''}</td>"
         + f"<td>{'' if run.seconds is None else f'{run.seconds:.2f} s'}</td>"
         + f"<td>{escape(run.error or '')[:120]}</td></tr>"
         for i, run in enumerate(report.runs)

@@ -10,6 +10,7 @@ from whence.debug.diagnose.causes import Cause, Condition
 from whence.debug.diagnose.runs import Run
 from whence.debug.diagnose.space import Parameter, Space
 from whence.debug.diagnose.trees import Node, build
+from whence.model.text import visible
 
 if TYPE_CHECKING:
     from whence.debug.diagnose.diagnosis import Diagnosis
@@ -57,7 +58,7 @@ class Report:
             lines += [f"   {sentence}" for sentence in self.sentences(cause)]
             lines.append("")
         lines += ["Decision tree of the runs:", *tree_lines(self.tree, self.space)]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
     def headline(self) -> str:
         made = f"{len(self.runs)} runs ({self.executions} of them made by diagnose"

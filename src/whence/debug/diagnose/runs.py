@@ -10,6 +10,7 @@ from typing import Any
 
 from whence.debug.diagnose.errors import Contradiction, DiagnoseError
 from whence.debug.diagnose.space import Codes, Config, Space
+from whence.model.redact import redact
 
 FAILED = "failed"  # the kind of a failure that left no error
 
@@ -62,7 +63,8 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 def error_text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """Without secrets: it is kept in files, and shown."""
+    return redact(f"{type(error).__name__}: {error}")
 
 
 @lru_cache(maxsize=4096)

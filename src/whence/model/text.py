@@ -1,0 +1,34 @@
+"""Text of others on this user's terminal: data, column names, paths and errors are shown, and never obeyed."""
+
+from __future__ import annotations
+
+import re
+from typing import TypeVar
+
+# What moves the cursor, colours, rings, hides or turns around what stands beside it; and halves of characters, which
+# cannot be written at all.
+_ACTIVE = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+_IN_LINES = re.compile(f"[{_ACTIVE}]")
+_IN_A_LINE = re.compile(rf"[\t\n{_ACTIVE}]")
+
+T = TypeVar("T")
+
+
+def visible(value: object, *, lines: bool = False) -> str:
+    """The text with such characters spelled out (`\\x1b`); `lines`: it may have several lines, and tabs."""
+    return (_IN_LINES if lines else _IN_A_LINE).sub(_spelled, str(value))
+
+
+def _spelled(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
+
+
+def shown(kind: type[T]) -> type[T]:
+    """For a dataclass that holds rows: the repr of a Row has the names of its columns as they are."""
+    plain = kind.__repr__
+
+    def safe(self: T) -> str:
+        return visible(plain(self), lines=True)
+
+    kind.__repr__ = safe  # type: ignore[method-assign, assignment]
+    return kind
