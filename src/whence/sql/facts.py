@@ -32,7 +32,7 @@ _QUICKLY = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 # Counts when what is written down is laid out otherwise; another number is not read.
-LAYOUT = 1
+LAYOUT = 2
 
 
 def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:

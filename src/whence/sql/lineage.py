@@ -11,8 +11,8 @@ from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.rules import RULES
 from whence.sql.settling import for_the_user, settle
-from whence.sql.sources import require_unchanged
 from whence.sql.tree import Node, tree_of
+from whence.sql.versions import require_cached_alike, require_unchanged
 from whence.sql.writes import Passage, looked_through
 
 
@@ -27,12 +27,14 @@ class SqlLineage:
         self.c = c
         self.frame = df
         self.passage = Passage([])
+        self._made = c.made_at(df)
         self.tree: Node = settle(c, self._tree(c.plan_of(df), through))
         if not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk()):
             self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down
         self._builder = Builder(c, self.tree, RULES)
         self._build(compute=False)
         self.require_unchanged()
+        require_cached_alike(c, c.plan_of(df))
 
     def _tree(self, plan: Plan, through: bool) -> Node:
         if through:
@@ -75,4 +77,4 @@ class SqlLineage:
 
     def require_unchanged(self) -> None:
         for reading in self._builder.readings:
-            require_unchanged(self.c, reading.leaf)
+            require_unchanged(self.c, reading.leaf, self._made)
