@@ -115,11 +115,14 @@ class Files(ABC):
 
     def files_of(self, relation: Plan) -> Listing:
         """The files as planned, or, where the plan lists files only when run, as they were when first asked for."""
-        return remembered(relation, "files_of", lambda: self._files_of(relation))
-
-    def _files_of(self, relation: Plan) -> Listing:
         if self._lists_itself(relation):
             return self.planned_files(relation)
+        return remembered(relation, "files_of", lambda: self.files_now(relation))
+
+    def files_now(self, relation: Plan) -> Listing:
+        """The files that the plan would read now: Spark may have exchanged its listing for a newer one."""
+        if self._lists_itself(relation):
+            return self._planned_files(relation)
         if self.tells_files(relation):
             all_partitions = self._java.org.apache.spark.api.python.PythonUtils.toSeq([])
             return self._listed(relation.relation().location().filterPartitions(all_partitions).allFiles())

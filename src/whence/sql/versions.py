@@ -31,6 +31,7 @@ def require_unchanged(c: Catalyst, leaf: Node, made: int | None) -> None:
         if snapshots is not None:
             _require_same_version(c, plan, *snapshots)
         elif c.tells_files(plan):
+            _require_same_listing(c, plan)
             _require_same_files(c, plan, c.files_of(plan), made)
             _require_no_files_gone(c, plan, made)
 
@@ -43,6 +44,14 @@ def _require_same_files(c: Catalyst, plan: Plan, listed: Listing, made: int | No
             raise SourceChanged(path, "is gone")
         if now[path].version != version or now[path].mark != seen[path].mark or _is_newer(now[path], made):
             raise SourceChanged(path, "was changed")
+
+
+def _require_same_listing(c: Catalyst, plan: Plan) -> None:
+    then, now = c.files_of(plan), c.files_now(plan)
+    for path in sorted(then.keys() | now.keys()):
+        if then.get(path) != now.get(path):
+            what = "is gone" if path not in now else "was changed" if path in then else "was added"
+            raise SourceChanged(path, what)
 
 
 def _is_newer(status: Status, made: int | None) -> bool:
