@@ -1,7 +1,7 @@
 """Makes an environment with what is asked for, from PyPI: `python3 scripts/setup_venv.py [extra ...]`.
 
-`--venv FOLDER` makes another one than .venv, and `--spark 4.0` has the newest PySpark of that release in it. Needs nothing
-but python3. It is quick when nothing changed since the last time.
+`--venv FOLDER` makes another one than .venv, and `--spark 4.0` has the newest PySpark of that release in it. Needs
+nothing but python3. It is quick when nothing changed since the last time.
 """
 
 from __future__ import annotations

@@ -30,9 +30,11 @@ def _overlap(c: Catalyst, here: ReadingPlace, there: ReadingPlace) -> bool:
     if here.dataset.where == there.dataset.where:
         return True
     plans = here.leaf.plan, there.leaf.plan
-    if not all(c.is_file_scan(plan) and c.tells_files(plan) for plan in plans):
+    if not all(c.is_file_scan(plan) for plan in plans):
         return False
-    return not c.files_of(plans[0]).keys().isdisjoint(c.files_of(plans[1]))
+    if all(c.tells_files(plan) for plan in plans):
+        return not c.files_of(plans[0]).keys().isdisjoint(c.files_of(plans[1]))
+    return not set(c.files(plans[0])).isdisjoint(c.files(plans[1]))
 
 
 def _not_comparable(here: ReadingPlace, there: ReadingPlace) -> WhenceError:
