@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
+from whence.sql import statuses
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +271,23 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time(
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (then.st_size, then.st_mtime_ns)
     with pytest.raises(whence.SourceChanged, match=r"a\.csv"):
         w.backward(df) if trace is None else trace.sources["a.csv"].collect()
+
+
+def test_what_file_systems_tell() -> None:
+    told = (
+        "S3AFileStatus{path=s3a://b/x; isDirectory=true; y; isDirectory=false; length=7; replication=1; blocksize=1; "
+    )
+    rest = "modification_time=5; access_time=0; owner=o; group=g; permission=rw; isSymlink=false} eTag=q"
+    assert statuses.parse(told + rest) == ("s3a://b/x; isDirectory=true; y", False, 7, 5)
+    folder = "FileStatus{path=hdfs://n/d; isDirectory=true; modification_time=5; access_time=0; owner=o; group=g}"
+    assert statuses.parse(folder) == ("hdfs://n/d", True, 0, 5)
+    assert statuses.parse("something else") is None
+    one, other = statuses.remote(7, 5_000, "q"), statuses.remote(7, 5_000, "r")
+    assert one.version == other.version
+    assert one.mark != other.mark
+    # Another machine's clock may be a little ahead.
+    assert not one.is_after(4_500)
+    assert one.is_after(2_500)
 
 
 def test_a_folder_whose_name_looks_like_a_listing(w: whence.Session, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 
 from whence.sql import statuses
 from whence.sql.making import Plan, class_name, remembered, to_list
@@ -181,7 +182,12 @@ class Files(ABC):
         if not class_name(location).startswith("TahoeLogFileIndex"):
             return None
         planned = int(location.snapshotAtAnalysis().version())
-        return planned, planned if location.isTimeTravelQuery() else int(location.getSnapshot().version())
+        if location.isTimeTravelQuery():
+            return planned, planned
+        try:
+            return planned, int(location.getSnapshot().version())
+        except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
+            return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
 
     def roots(self, relation: Plan) -> list[str]:
         return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]

@@ -264,4 +264,9 @@ def _file(c: Catalyst, scan: Plan, metadata: Attr) -> Expr:
 
 def hive_files(c: Catalyst, plan: Plan) -> Listing:
     """The files of a Hive table with a SerDe of its own, as they were when first asked for."""
-    return remembered(plan, "hive_files", lambda: c.list_files(str(plan.tableMeta().location().toString())))
+
+    def listed() -> Listing:
+        location = plan.tableMeta().storage().locationUri()  # a table of another store has none
+        return c.list_files(str(location.get().toString())) if location.isDefined() else {}
+
+    return remembered(plan, "hive_files", listed)
