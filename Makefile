@@ -6,11 +6,12 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
 
-.PHONY: help demo test coverage check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-lakes coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       all tests"
+	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md anew"
@@ -23,11 +24,17 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs $(ARGS)
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes $(ARGS)
+
+# Their newest releases are for an older Spark than the newest that whence takes.
+test-lakes:
+	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
+	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
+		.venv-lakes/bin/pytest tests/lakes $(ARGS)
 
 coverage:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --cov --cov-report=term:skip-covered $(ARGS)
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes --cov --cov-report=term:skip-covered $(ARGS)
 
 check:
 	@$(SETUP) dev
@@ -46,4 +53,4 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist build
+	rm -rf .venv .venv-lakes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist build

@@ -1,10 +1,12 @@
-"""Makes .venv with what is asked for, from PyPI: `python3 scripts/setup_venv.py [extra ...]`.
+"""Makes an environment with what is asked for, from PyPI: `python3 scripts/setup_venv.py [extra ...]`.
 
-Needs nothing but python3. It is quick when nothing changed since the last time.
+`--venv FOLDER` makes another one than .venv, and `--spark 4.0` has the newest PySpark of that release in it. Needs
+nothing but python3. It is quick when nothing changed since the last time.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -18,9 +20,6 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 ROOT = Path(__file__).resolve().parent.parent
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "whence-installed.json"
 HELP = "On Debian: apt install python3-venv ca-certificates"
 
 
@@ -28,16 +27,16 @@ def say(text: str) -> None:
     print(f"[setup] {text}", flush=True)
 
 
-def make_venv() -> None:
-    say("making .venv")
-    shutil.rmtree(VENV, ignore_errors=True)
-    whole = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
+def make_venv(venv: Path) -> None:
+    say(f"making {venv.name}")
+    shutil.rmtree(venv, ignore_errors=True)
+    whole = subprocess.run([sys.executable, "-m", "venv", str(venv)], capture_output=True, text=True, check=False)
     if whole.returncode == 0:
         return
     # Debian keeps ensurepip in the package python3-venv; without it the venv is made bare and pip is fetched.
-    shutil.rmtree(VENV, ignore_errors=True)
+    shutil.rmtree(venv, ignore_errors=True)
     bare = subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", str(VENV)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "venv", "--without-pip", str(venv)], capture_output=True, text=True, check=False
     )
     if bare.returncode != 0:
         sys.exit(f"python3 cannot make a virtual environment here:\n{bare.stdout}{bare.stderr}{HELP}")
@@ -45,9 +44,9 @@ def make_venv() -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             wheel = fetch_pip(Path(folder))
-            subprocess.run([PYTHON, f"{wheel}/pip", "install", "-q", str(wheel)], check=True)
+            subprocess.run([venv / "bin" / "python", f"{wheel}/pip", "install", "-q", str(wheel)], check=True)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        shutil.rmtree(VENV, ignore_errors=True)
+        shutil.rmtree(venv, ignore_errors=True)
         sys.exit(f"pip could not be fetched from PyPI: {error}\n{HELP}")
 
 
@@ -76,26 +75,35 @@ def has_java() -> bool:
     return installed() is not None
 
 
-def main(extras: set[str]) -> None:
+def main(extras: set[str], venv: Path, spark: str | None) -> None:
     if sys.version_info < (3, 10):  # noqa: UP036 (this file is what tells so)
         sys.exit(f"whence needs Python 3.10 or newer; this is {sys.version.split()[0]}.")
     if not has_java():
         extras.add("java")
+    python, stamp = venv / "bin" / "python", venv / "whence-installed.json"
     digest = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    done = json.loads(STAMP.read_text()) if STAMP.exists() else {}
-    if done.get("pyproject") == digest and extras <= set(done.get("extras", ())):
+    done = json.loads(stamp.read_text()) if stamp.exists() else {}
+    same = done.get("pyproject") == digest and done.get("spark") == spark
+    if same and extras <= set(done.get("extras", ())):
         return
-    if not PYTHON.exists() or subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True).returncode != 0:
-        make_venv()
+    if not python.exists() or subprocess.run([python, "-m", "pip", "--version"], capture_output=True).returncode != 0:
+        make_venv(venv)
         done = {}
     extras |= set(done.get("extras", ()))
     wanted = f"{ROOT}[{','.join(sorted(extras))}]" if extras else str(ROOT)
-    say(f"installing whence{wanted[len(str(ROOT)) :]} from PyPI; the first time this takes a minute or two")
-    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", wanted]
+    release = [] if spark is None else [f"pyspark=={spark}.*"]
+    what = " and ".join([f"whence{wanted[len(str(ROOT)) :]}", *release])
+    say(f"installing {what} from PyPI; the first time this takes a minute or two")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", wanted, *release]
     if subprocess.run(pip).returncode != 0:
         sys.exit("The packages could not be installed; pip says why above.")
-    STAMP.write_text(json.dumps({"pyproject": digest, "extras": sorted(extras)}) + "\n")
+    stamp.write_text(json.dumps({"pyproject": digest, "extras": sorted(extras), "spark": spark}) + "\n")
 
 
 if __name__ == "__main__":
-    main(set(sys.argv[1:]))
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("extras", nargs="*", help="extras of pyproject.toml: dev, bench, lakes, ...")
+    options.add_argument("--venv", default=".venv", help="the environment's folder, in the repository (.venv)")
+    options.add_argument("--spark", help="a release of PySpark, such as 4.0; without it, the newest that whence takes")
+    given = options.parse_args()
+    main(set(given.extras), ROOT / given.venv, given.spark)

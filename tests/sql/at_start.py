@@ -14,15 +14,6 @@ import whence
 from sql.told import check
 
 ROWS = [(0, 1, None), (1, None, 1), (1, 1, None), (2, 1, 7), (2, 1, 7)]
-ICEBERG = {
-    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-    "spark.sql.catalog.ice.type": "hadoop",
-}
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.databricks.delta.snapshotPartitions": "2",
-}
 
 
 def session(kind: str, home: Path, jars: str) -> SparkSession:
@@ -38,10 +29,6 @@ def session(kind: str, home: Path, jars: str) -> SparkSession:
     )
     if jars:
         builder = builder.config("spark.jars", jars)
-    for name, value in {"iceberg": ICEBERG, "delta": DELTA}.get(kind, {}).items():
-        builder = builder.config(name, value)
-    if kind == "iceberg":
-        builder = builder.config("spark.sql.catalog.ice.warehouse", str(home / "ice"))
     if kind == "hive":
         builder = builder.enableHiveSupport()
     return builder.getOrCreate()
@@ -75,25 +62,6 @@ def postgresql(w: whence.Session, rows: DataFrame, home: Path) -> None:
     url = sys.argv[4]
     rows.write.jdbc(url, "public.orders", properties=options)
     check_source(w, w.spark.read.jdbc(url, "public.orders", properties=options), "orders")
-
-
-def delta(w: whence.Session, rows: DataFrame, home: Path) -> None:
-    path = str(home / "orders")
-    rows.write.format("delta").save(path)
-    rows.where("false").write.format("delta").mode("append").save(path)
-    check_source(w, w.spark.read.format("delta").load(path), "orders")
-    # An older snapshot is a source like any other, whatever was written since.
-    w.spark.range(3).selectExpr("id rid", "id k", "id n").write.format("delta").mode("overwrite").save(path)
-    check_source(w, w.spark.read.format("delta").option("versionAsOf", 0).load(path), "orders")
-
-
-def iceberg(w: whence.Session, rows: DataFrame, home: Path) -> None:
-    rows.writeTo("ice.shop.orders").create()
-    check_source(w, w.spark.table("ice.shop.orders"), "orders")
-    snapshot = w.spark.table("ice.shop.orders.snapshots").first().snapshot_id
-    w.spark.range(3).selectExpr("id rid", "id k", "id n").writeTo("ice.shop.orders").overwritePartitions()
-    old = w.spark.read.option("versionAsOf", snapshot).table("ice.shop.orders")
-    check_source(w, old, "orders")
 
 
 if __name__ == "__main__":

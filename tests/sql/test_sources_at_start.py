@@ -10,7 +10,6 @@ import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import postgres_server
@@ -18,22 +17,6 @@ import postgres_server
 MAVEN = "https://repo1.maven.org/maven2"
 AVRO = "org/apache/spark/spark-avro_2.13/4.1.1/spark-avro_2.13-4.1.1.jar"
 POSTGRESQL = "org/postgresql/postgresql/42.7.14/postgresql-42.7.14.jar"
-# By Spark release: each of these two is built for one.
-DELTA = {
-    "4.0": (
-        "io/delta/delta-spark_2.13/4.0.0/delta-spark_2.13-4.0.0.jar",
-        "io/delta/delta-storage/4.0.0/delta-storage-4.0.0.jar",
-    ),
-    "4.1": (
-        "io/delta/delta-spark_4.1_2.13/4.4.0/delta-spark_4.1_2.13-4.4.0.jar",
-        "io/delta/delta-storage/4.4.0/delta-storage-4.4.0.jar",
-    ),
-}
-ICEBERG = {
-    "4.0": ("org/apache/iceberg/iceberg-spark-runtime-4.0_2.13/1.11.0/iceberg-spark-runtime-4.0_2.13-1.11.0.jar",),
-    "4.1": ("org/apache/iceberg/iceberg-spark-runtime-4.1_2.13/1.12.0/iceberg-spark-runtime-4.1_2.13-1.12.0.jar",),
-}
-SPARK = ".".join(pyspark.__version__.split(".")[:2])
 
 
 def jars(*paths: str) -> str:
@@ -78,15 +61,3 @@ def test_hive_avro_and_postgresql(tmp_path: Path) -> None:
         run(kinds, tmp_path, given, url)
     if missing:
         pytest.skip("hive is right; not tried: " + "; ".join(missing))
-
-
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_snapshots(kind: str, tmp_path: Path) -> None:
-    releases = DELTA if kind == "delta" else ICEBERG
-    if SPARK not in releases:
-        pytest.skip(f"{kind} has no release for Spark {SPARK} (known: {', '.join(releases)}; these fail to link here)")
-    try:
-        given = jars(*releases[SPARK])
-    except (urllib.error.URLError, TimeoutError) as error:
-        pytest.skip(f"the jars of {kind} cannot be had from Maven ({error})")
-    run([kind], tmp_path, given)

@@ -9,21 +9,20 @@ from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
 from whence.sql import SqlLineage
 from whence.sql import touched as forwarding
+from whence.sql.matching import matches, names_of
 
 
 def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
     """The rows of `to` that have a witness among the rows of `seeds`."""
-    keys = {place.dataset.key for place in to.readings}
-    shared = [place for place in seeds.readings if place.dataset.key in keys]
+    shared = matches(to.c, seeds.readings, to.readings)
     if not shared:
         raise WhenceError(
             "These rows cannot touch that result: it reads none of their sources. The rows come from "
-            f"{', '.join(sorted({p.dataset.name for p in seeds.readings})) or 'nothing'}, the result reads "
-            f"{', '.join(sorted({p.dataset.name for p in to.readings})) or 'nothing'}."
+            f"{names_of(seeds.readings)}, the result reads {names_of(to.readings)}."
         )
     require_same_rows(seeds)
     require_same_rows(to)
-    touched = forwarding.forward(to, forwarding.seeds_of(seeds, sorted({place.dataset.key for place in shared})))
+    touched = forwarding.forward(to, forwarding.seeds_of(seeds, shared))
     assert touched is not None
     return Trace(to, direction="forward", root=touched, seeds=seeds)
 

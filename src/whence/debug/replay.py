@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, functions
 from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
+from whence.sql.matching import matches, names_of
 
 # Up to this many identities are sent to every executor.
 _BROADCAST = 1_000_000
@@ -94,25 +95,19 @@ def _matched(
 
     A dataset read equally often in both queries is matched place by place, so that a self join keeps its sides apart;
     otherwise every place that reads it is restricted to all its witnesses."""
-    ours: dict[str, list[int]] = {}
-    theirs: dict[str, list[int]] = {}
-    for place in lineage.readings:
-        ours.setdefault(place.dataset.key, []).append(place.number)
-    for place in other.readings:
-        theirs.setdefault(place.dataset.key, []).append(place.number)
-    if not set(ours) & set(theirs):
+    found = matches(lineage.c, lineage.readings, other.readings)
+    if not found:
         raise WhenceError(
             "The given DataFrame reads none of this trace's sources, so there is nothing to replay or exclude. "
-            f"The trace read {', '.join(sorted({p.dataset.name for p in lineage.readings})) or 'nothing'}, "
-            f"the DataFrame reads {', '.join(sorted({p.dataset.name for p in other.readings})) or 'nothing'}."
+            f"The trace read {names_of(lineage.readings)}, the DataFrame reads {names_of(other.readings)}."
         )
-    result = {}
+    result: dict[Node, tuple[ReadingPlace, DataFrame | None]] = {}
     for place in other.readings:
-        numbers = ours.get(place.dataset.key, [])
-        same = theirs[place.dataset.key]
-        if len(numbers) == len(same):
-            numbers = [numbers[same.index(place.number)]]
-        frames = [restriction.ids[n] for n in numbers if n in restriction.ids]
+        ours = found.get(place, [])
+        same = [there for there, here in found.items() if here == ours]
+        if len(ours) == len(same):
+            ours = [ours[same.index(place)]]
+        frames = [restriction.ids[n.number] for n in ours if n.number in restriction.ids]
         ids = frames[0] if frames else None
         for frame in frames[1:]:
             assert ids is not None

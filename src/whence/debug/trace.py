@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
-from whence.debug.verify import Verdict, compare, require_same_rows
+from whence.debug.verify import Verdict, compare, require_same_rows, with_sources
 from whence.model import Strategy, WhenceError, operators
 from whence.model.text import visible
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
 
 if TYPE_CHECKING:
@@ -114,8 +114,17 @@ class Trace:
 
     @cached_property
     def witness_counts(self) -> Mapping[str, int]:
-        """How many witnesses each source has: counted from their identities, without reading a row."""
-        return {name: counting.count_of(self._found, places) for name, places in self._names.items()}
+        """How many witnesses each source has: counted from their identities, without reading a row.
+
+        Only where equal rows have one identity (rows told by contents) the rows themselves are counted."""
+        return {name: self._count_of(name, places) for name, places in self._names.items()}
+
+    def _count_of(self, name: str, places: list[ReadingPlace]) -> int:
+        count = counting.count_of(self._found, places)
+        if not count or not places[0].dataset.by_contents:
+            return count
+        with self._lineage.c.quietly():
+            return self.sources[name].count()
 
     def first_rows(self, source: str, count: int) -> list[Row]:
         """Some witnesses of a source, read by their position where that is possible, without a scan."""
@@ -123,7 +132,8 @@ class Trace:
         c = self._lineage.c
         with c.quietly():
             try:
-                rows = fetch.first_rows(c, places[0], self._ids_of(places), count)
+                alike = len(versions.states(c, places)) == 1
+                rows = fetch.first_rows(c, places[0], self._ids_of(places), count) if alike else None
                 return self.sources[source].limit(count).collect() if rows is None else rows
             except (ValueError, OverflowError, NotImplementedError):
                 # Spark has values that Python has not, such as years beyond 9999: then all of them as texts.
@@ -138,7 +148,7 @@ class Trace:
         c = self._lineage.c
         with c.quietly():
             ids = self._ids_of(places).limit(count).selectExpr(f"0 as {evaluation.OUTPUT}", "*")
-            return [row[0] for row in ids.select(evaluation.record_of(c, places[0], ids)).collect()]
+            return [row[0] for row in ids.select(evaluation.record_of(c, places[0], ids, places[1:])).collect()]
 
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
@@ -210,10 +220,13 @@ class Trace:
         return restricted(self._lineage, df, self._restriction("leftanti", source))
 
     def verify(self) -> Verdict:
-        """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
+        """Proof: the query, run again on the witnesses alone, must give the asked rows again, and `sources` must show
+        the witnesses of every reading."""
         again = self.replay()
         with self._lineage.c.quietly():
-            return compare(self.rows, again, extras_count=self.direction == "backward" and self.exact)
+            verdict = compare(self.rows, again, extras_count=self.direction == "backward" and self.exact)
+            readings = {name: [self._rows_of([place]) for place in places] for name, places in self._names.items()}
+            return with_sources(verdict, self.sources, readings)
 
     def influence(self, column: str) -> DataFrame:
         """The witnesses ranked by how much each moved that column: columns output, source, record, influence.
@@ -248,14 +261,23 @@ class Trace:
 
     @cached_property
     def _names(self) -> dict[str, list[ReadingPlace]]:
+        c = self._lineage.c
         by_key: dict[str, list[ReadingPlace]] = {}
         for place in self._told:
             by_key.setdefault(place.dataset.key, []).append(place)
-        short = [places[0].dataset.name for places in by_key.values()]
-        names: dict[str, list[ReadingPlace]] = {}
+        groups: list[list[ReadingPlace]] = []
         for places in by_key.values():
-            dataset = places[0].dataset
-            name = dataset.name if short.count(dataset.name) == 1 else dataset.full_name
+            # One table in two states is one source, unless its columns were changed in between.
+            apart = versions.by_columns(c, places) if len(versions.states(c, places)) > 1 else [places]
+            groups += apart
+        datasets = [places[0].dataset for places in groups]
+        names: dict[str, list[ReadingPlace]] = {}
+        for places, dataset in zip(groups, datasets, strict=True):
+            name = dataset.name
+            if [other.name for other in datasets].count(name) > 1:
+                name = dataset.full_name
+                if [other.full_name for other in datasets].count(name) > 1 and dataset.how:
+                    name = f"{name} ({dataset.how})"
             while name in names:
                 name += "'"
             names[name] = places
@@ -266,15 +288,29 @@ class Trace:
         return [place for place in self._lineage.readings if not place.auxiliary]
 
     def _rows_of(self, places: list[ReadingPlace]) -> DataFrame:
-        return self._leaf_rows(places, "leftsemi")
+        """The witnesses at these readings of one dataset, each row once, also if they read it in different states."""
+        self._lineage.require_unchanged()
+        parts: list[DataFrame] = []
+        told: DataFrame | None = None
+        for alike in versions.states(self._lineage.c, places):
+            ids = self._ids_of(alike)
+            parts.append(self._leaf_rows(alike[0], ids if told is None else ids.subtract(told), "leftsemi"))
+            told = ids if told is None else told.union(ids)
+        return reduce(DataFrame.unionAll, parts)
 
     def _others_of(self, places: list[ReadingPlace]) -> DataFrame:
-        return self._leaf_rows(places, "leftanti")
-
-    def _leaf_rows(self, places: list[ReadingPlace], kind: str) -> DataFrame:
         c = self._lineage.c
-        rows, ids = evaluation.told_leaf_rows(c, places[0], self._ids_of(places), kind)
-        return given.give(c, places[0].leaf, rows, ids, places[0].dataset.name)
+        parts: list[DataFrame] = []
+        ids = self._ids_of(places)
+        for alike in versions.states(c, places):
+            parts.append(self._leaf_rows(alike[0], ids, "leftanti"))
+            ids = ids.union(evaluation.all_ids(c, alike[0]))
+        return reduce(DataFrame.unionAll, parts)
+
+    def _leaf_rows(self, place: ReadingPlace, ids: DataFrame, kind: str) -> DataFrame:
+        c = self._lineage.c
+        rows, at = evaluation.told_leaf_rows(c, place, ids, kind)
+        return given.give(c, place.leaf, rows, at, place.dataset.name)
 
     def _source_to_explain(self) -> str:
         counts = self.witness_counts
@@ -296,6 +332,7 @@ class Trace:
 
     def _restriction(self, kind: str, source: str | None = None) -> Restriction:
         places = self._lineage.readings if source is None else self._names_or_error(source)
+        self._lineage.require_unchanged()
         frozen = {place.node: evaluation.rows_at(self._found, place, kind) for place in self._lineage.frozen}
         return Restriction(kind, {place.number: self._ids_of([place]) for place in places}, frozen=frozen)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -27,11 +29,14 @@ _WHOLE = {
 @shown
 @dataclass(frozen=True)
 class Verdict:
-    """`missing`: asked rows that the witnesses alone do not give; `extra`: rows they give that were not asked for."""
+    """`missing`: asked rows that the witnesses alone do not give; `extra`: rows they give that were not asked for.
+
+    `notes`: sources that show other rows than the places of the query that read them have as witnesses."""
 
     ok: bool
     missing: tuple[Row, ...] = ()
     extra: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return self.ok
@@ -39,7 +44,8 @@ class Verdict:
     def __str__(self) -> str:
         if self.ok:
             return "proven: the witnesses alone give the asked rows again"
-        return f"NOT proven: {len(self.missing)} rows missing, {len(self.extra)} rows too many"
+        told = f"NOT proven: {len(self.missing)} rows missing, {len(self.extra)} rows too many"
+        return "; ".join([told, *self.notes])
 
 
 def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) -> Verdict:
@@ -60,6 +66,33 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
     if not extras_count:
         extra = []
     return Verdict(not missing and not extra, _named(missing, asked), _named(extra, asked))
+
+
+def with_sources(
+    verdict: Verdict, sources: Mapping[str, DataFrame], readings: Mapping[str, Sequence[DataFrame]]
+) -> Verdict:
+    """The verdict, and whether the sources show what their readings have: each row of a reading, and nothing else.
+
+    Of a source that is read once this is the same query twice; it is looked at where several readings meet in it."""
+    notes: list[str] = []
+    for name, parts in readings.items():
+        if len(parts) < 2:
+            continue
+        shown = sources[name]
+        columns = [column for column in shown.columns if all(column in part.columns for part in parts)]
+        if len(set(columns)) < len(columns):
+            continue  # two columns of one name cannot be asked for by it
+        each = [part.select(*[_quoted(column) for column in columns]) for part in parts]
+        shown = shown.select(*[_quoted(column) for column in columns])
+        lost = sum(len(compare(part, shown, extras_count=False).missing) for part in each)
+        foreign = len(compare(shown, reduce(DataFrame.unionAll, each), extras_count=False).missing)
+        if lost or foreign:
+            notes.append(f"{name} does not show {lost} of the witnesses, and shows {foreign} rows that are none")
+    return replace(verdict, ok=verdict.ok and not notes, notes=tuple(notes))
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _named(rows: list[Row], like: DataFrame) -> tuple[Row, ...]:

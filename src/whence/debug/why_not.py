@@ -14,6 +14,7 @@ from whence.model.text import shown, visible
 from whence.sql import Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Expr, Plan, class_name
 from whence.sql.dropping import seeds_of, way_up
+from whence.sql.matching import matches, names_of
 
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
@@ -42,18 +43,15 @@ def why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
 
 
 def _why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
-    keys = {place.dataset.key for place in rows.readings}
-    readings = [place for place in to.readings if place.dataset.key in keys and not place.auxiliary]
-    if not readings:
+    shared = matches(to.c, rows.readings, [place for place in to.readings if not place.auxiliary])
+    if not shared:
         raise WhenceError(
             "That result reads none of these rows' sources, so they never entered it. The rows come from "
-            f"{', '.join(sorted({p.dataset.name for p in rows.readings})) or 'nothing'}, the result reads "
-            f"{', '.join(sorted({p.dataset.name for p in to.readings})) or 'nothing'}."
+            f"{names_of(rows.readings)}, the result reads {names_of(to.readings)}."
         )
     found = evaluation.backward(rows)
     answers: list[Dropped] = []
-    for reading in readings:
-        places = [p for p in rows.readings if p.dataset.key == reading.dataset.key]
+    for reading, places in shared.items():
         ids = evaluation.ids_of(found, places)
         if ids.count() > MOST_ROWS:
             raise WhenceError(f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows.")

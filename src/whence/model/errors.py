@@ -42,12 +42,12 @@ class NonDeterministic(WhenceError):
 
 
 class SourceChanged(WhenceError):
-    """A source file was changed, replaced or removed since the query was planned. `path` names it."""
+    """A source was changed, replaced or removed since the DataFrame was made. `path` names the file or table."""
 
     def __init__(self, path: str, what: str) -> None:
         self.path = path
         super().__init__(
-            f"The source file {path} {what} since this DataFrame was made, so its rows can no longer be told. "
+            f"The source {path} {what} since this DataFrame was made, so its rows can no longer be told. "
             "Read the source again and ask the new DataFrame."
         )
 

@@ -6,7 +6,7 @@ name, since constructors gain arguments between Spark releases while field names
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Thread
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import QUIET
-from whence.sql.files import Files, local_files, parse_statuses
+from whence.sql.files import Files
 from whence.sql.making import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
 from whence.sql.memory import Memory
 
@@ -28,6 +28,7 @@ __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "r
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _CALL_SITE = "callSite.short"
+_ANALYSIS = "analysis"
 _BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
 _WIDER = 2
 
@@ -44,7 +45,17 @@ _SUBQUERY_RULES = (
 _MAX_ROUNDS = 20
 _MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 
-_FIXED_SPLITS = {
+# Each file by itself, in pieces of this size: then positions in a file depend on nothing but the file.
+SPLIT = 1 << 25
+_APART = {
+    "spark.sql.files.maxPartitionBytes": str(SPLIT),
+    "spark.sql.files.openCostInBytes": str(SPLIT + 1),
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.maxPartitionNum": str((1 << 31) - 1),
+}
+# Many files share a task; then positions depend on which files there are.
+_TOGETHER = {
+    **_APART,
     "spark.sql.files.maxPartitionBytes": str(128 << 20),
     "spark.sql.files.openCostInBytes": str(4 << 20),
     "spark.sql.files.minPartitionNum": "32",
@@ -97,7 +108,6 @@ class Catalyst(Making, Files):
         self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
         patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
         self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
-        self._text_of: Callable[[JavaObject], str] = self._jvm.scala.runtime.ScalaRunTime.stringOf
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
@@ -141,6 +151,19 @@ class Catalyst(Making, Files):
 
     def plan_of(self, df: DataFrame) -> Plan:
         return df._jdf.queryExecution().analyzed()
+
+    def made_at(self, df: DataFrame) -> int | None:
+        """When a DataFrame's plan was made, in milliseconds."""
+        phases = df._jdf.queryExecution().tracker().phases()
+        return int(phases.apply(_ANALYSIS).startTimeMs()) if phases.contains(_ANALYSIS) else None
+
+    def cached_below(self, plan: Plan) -> list[Plan]:
+        """What was cached of this query, as it was then: the plans whose rows Spark would take from its cache."""
+        session = self.spark._jsparkSession
+        if session.sharedState().cacheManager().isEmpty():
+            return []
+        leaves = to_list(self._dataset.ofRows(session, plan).queryExecution().withCachedData().collectLeaves())
+        return [leaf.cacheBuilder().logicalPlan() for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
 
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
@@ -368,16 +391,6 @@ class Catalyst(Making, Files):
 
     # --- files
 
-    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
-        return remembered(relation, "planned_files", lambda: self._planned_files(relation))
-
-    def _planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        location = relation.relation().location()
-        if not self.is_a(location, "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"):
-            return {}
-        return parse_statuses(location.allFiles().mkString("\n"))
-
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
         return list(remembered(relation, "files", lambda: self._files(relation)))
@@ -387,27 +400,14 @@ class Catalyst(Making, Files):
         path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
 
-    def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
-        """The same, read from the file system now; a file that is gone is left out."""
-        found, others = local_files(paths)
-        if not others:
-            return found
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        for folder in sorted({path.rsplit("/", 1)[0] for path in others}):
-            path = self._path(folder)
-            system = path.getFileSystem(conf)
-            if system.exists(path):
-                found.update(parse_statuses(self._text_of(system.listStatus(path))))
-        return found
-
-    def in_fixed_splits(self, scan: Plan) -> Plan:
+    def in_fixed_splits(self, scan: Plan, *, apart: bool) -> Plan:
         """The scan of files cut into the same splits each time, so that positions in it are the same each time.
 
         Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
-        the buckets of a table useful for the query at hand."""
+        the buckets of a table useful for the query at hand. `apart`: no split has rows of two files."""
         relation = scan.relation()
         session = self.spark._jsparkSession.cloneSession()
-        for name, value in _FIXED_SPLITS.items():
+        for name, value in (_APART if apart else _TOGETHER).items():
             session.sessionState().conf().setConfString(name, value)
         fixed = relation.copy(
             relation.location(),
@@ -419,6 +419,19 @@ class Catalyst(Making, Files):
             session,
         )
         return self.copy(scan, relation=fixed)
+
+    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
+        """The newest snapshot of an Iceberg table, which this reads, and its time (ms); None if a given one is read."""
+        table = relation.table()
+        if not _is_iceberg(table) or table.snapshotId() is not None:
+            return None
+        snapshot = table.table().currentSnapshot()
+        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
+
+    def iceberg_state(self, relation: Plan) -> str | None:
+        """Which snapshot or branch of an Iceberg table this reads."""
+        table = relation.table()
+        return f"{table.snapshotId()} {table.branch()}" if _is_iceberg(table) else None
 
     def option(self, scan: Plan, name: str) -> str | None:
         found = scan.relation().options()
@@ -488,6 +501,10 @@ class Catalyst(Making, Files):
 
     def _inline_ctes(self) -> JavaObject:
         return self._new(self._optimizer.InlineCTE, True, last=False)
+
+
+def _is_iceberg(table: JavaObject) -> bool:
+    return str(table.getClass().getName()) == "org.apache.iceberg.spark.source.SparkTable"
 
 
 def _broken_off(stopped: BaseException) -> bool:

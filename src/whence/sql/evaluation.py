@@ -340,10 +340,17 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
     return result.distinct()
 
 
-def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> Column:
+def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:
+    """The identities of all rows that a reading reads."""
+    leaf = identify(c, reading.leaf)
+    return c.frame(c.project(leaf.ids, leaf.plan))
+
+
+def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame, also: Sequence[ReadingPlace] = ()) -> Column:
+    """Where a row stands: its file and row, or its position. `also`: other readings of the dataset that ids are of."""
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
-        for path in c.files(reading.leaf.plan):
+        for path in sorted({path for place in (reading, *also) for path in c.files(place.leaf.plan)}):
             files = F.when(F.col(FILE) == F.lit(c.hash64_of_text(path)), F.lit(path)).otherwise(files)
         return F.concat(files, F.lit("#"), F.col(ROW).cast("string"))
     if len(ids.columns) > 2:

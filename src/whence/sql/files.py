@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
 
 from whence.model.redact import names_secret, redact
+from whence.sql import statuses
 from whence.sql.making import Plan, class_name, remembered, to_list
+from whence.sql.statuses import Listing, Status
 from whence.store import private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
-_STATUS = re.compile(r"path=(.*?); isDirectory=false; length=(\d+);.*?modification_time=(\d+);")
-
-
-def parse_statuses(text: str) -> dict[str, tuple[int, int]]:
-    lines = text.replace("{path=", "\npath=")
-    return {path: (int(length), int(modified)) for path, length, modified in _STATUS.findall(lines)}
-
-
-def local_files(paths: Iterable[str]) -> tuple[dict[str, tuple[int, int]], list[str]]:
-    """Length and modification time of those that lie on this machine, without Hadoop; and the paths that do not."""
-    found: dict[str, tuple[int, int]] = {}
-    others: list[str] = []
-    for path in paths:
-        if not path.startswith("file:/"):
-            others.append(path)
-            continue
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            status = os.stat("/" + path.removeprefix("file:").lstrip("/"))
-            found[path] = status.st_size, status.st_mtime_ns // 1_000_000
-    return found, others
+_ETAGS = "org.apache.hadoop.fs.EtagSource"
 
 
 def _local(text: str) -> Path | None:
@@ -61,9 +42,6 @@ class Files(ABC):
 
     @abstractmethod
     def is_a(self, value: object, java_class: str) -> bool: ...
-
-    @abstractmethod
-    def planned_files(self, relation: Plan) -> dict[str, tuple[int, int]]: ...
 
     # --- behind a plan
 
@@ -87,12 +65,24 @@ class Files(ABC):
     def format_of(self, leaf: Plan) -> str:
         return str(leaf.relation().toString()).lower()
 
-    def options_of(self, leaf: Plan) -> dict[str, str]:
-        """How the files are to be read; what is or holds a secret is left out."""
+    def options_of(self, leaf: Plan, *, secrets: bool = False) -> dict[str, str]:
+        """How the files are to be read. What is or holds a secret is left out, or, with `secrets`, is there too and all
+        names are in lower case, for comparing."""
         found = leaf.relation().options()
         keys = [str(key) for key in to_list(found.keys().toSeq())]
+        if secrets:
+            return {key.lower(): str(found.apply(key)) for key in keys}
         told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
         return {key: value for key, value in told.items() if redact(value) == value}
+
+    def reads_alike(self, one: Plan, other: Plan) -> bool:
+        """Whether two scans of files give a row the same values."""
+        here, there = one.relation(), other.relation()
+        return (
+            bool(here.dataSchema().equals(there.dataSchema()))
+            and bool(here.partitionSchema().equals(there.partitionSchema()))
+            and self.options_of(one, secrets=True) == self.options_of(other, secrets=True)
+        )
 
     def empty_like(self, leaf: Plan) -> Plan:
         """A relation with the same attributes and no rows, which needs no session."""
@@ -116,24 +106,89 @@ class Files(ABC):
         """Whether the format of these files tells each row's number in its file."""
         return self.format_of(leaf) == "parquet"
 
-    def files_of(self, relation: Plan) -> dict[str, tuple[int, int]]:
-        """The files as planned, or, where the plan lists files only when run, as they are now."""
-        planned = self.planned_files(relation)
-        if planned or self._lists_itself(relation):
-            return planned
+    # --- which files a plan reads, and what they are
+
+    def planned_files(self, relation: Plan) -> Listing:
+        """Length and modification time of each file as planned; empty if the plan lists files only when run."""
+        return remembered(relation, "planned_files", lambda: self._planned_files(relation))
+
+    def _planned_files(self, relation: Plan) -> Listing:
+        return self._listed(relation.relation().location().allFiles()) if self._lists_itself(relation) else {}
+
+    def files_of(self, relation: Plan) -> Listing:
+        """The files as planned, or, where the plan lists files only when run, as they were when first asked for."""
+        if self._lists_itself(relation):
+            return self.planned_files(relation)
+        return remembered(relation, "files_of", lambda: self.files_now(relation))
+
+    def files_now(self, relation: Plan) -> Listing:
+        """The files that the plan would read now: Spark may have exchanged its listing for a newer one."""
+        if self._lists_itself(relation):
+            return self._planned_files(relation)
         if self.tells_files(relation):
             all_partitions = self._java.org.apache.spark.api.python.PythonUtils.toSeq([])
-            index = relation.relation().location().filterPartitions(all_partitions)
-            return parse_statuses(index.allFiles().mkString("\n"))
+            return self._listed(relation.relation().location().filterPartitions(all_partitions).allFiles())
         found: dict[str, tuple[int, int]] = {}
         for root in self.roots(relation):
             found.update(self.list_files(root))
         return found
 
+    def _listed(self, files: JavaObject) -> Listing:
+        """A sequence of statuses, in one round trip."""
+        count = int(files.size())
+        told = str(files.mkString(statuses.BETWEEN)).split(statuses.BETWEEN) if count else []
+        found = [statuses.parse(text) for text in told]
+        if len(found) == count and None not in found:
+            return {path: (length, modified) for path, _, length, modified in filter(None, found)}
+        every = to_list(files)
+        return {str(s.getPath().toString()): (int(s.getLen()), int(s.getModificationTime())) for s in every}
+
+    def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Length and modification time as they are now; a file that is gone is left out."""
+        return {path: status.version for path, status in self.statuses_of(paths).items()}
+
+    def statuses_of(self, paths: Iterable[str]) -> dict[str, Status]:
+        """What the file system tells of these files now; one that is gone is left out."""
+        found, others = statuses.on_this_machine(paths)
+        wanted = set(others)
+        for folder in sorted({path.rsplit("/", 1)[0] for path in others}):
+            path, system = self._place(folder)
+            if not system.exists(path):
+                continue
+            for status in list(system.listStatus(path)):
+                name = str(status.getPath().toString())
+                if name in wanted:
+                    tag = status.getEtag() if self.is_a(status, _ETAGS) else None
+                    found[name] = statuses.remote(int(status.getLen()), int(status.getModificationTime()), tag)
+        return found
+
+    def versions_of(self, files: Listing) -> dict[str, tuple[int, int, str]]:
+        """The version of each listed file: length, modification time, and the mark that tells it from a new file of the
+        same length and time (`Status.mark`). A listing has no marks: this is the file's of now, and empty where the
+        file is no longer the listed one."""
+        now = self.statuses_of(files)
+        return {
+            path: (*version, now[path].mark if path in now and now[path].version == version else "")
+            for path, version in files.items()
+        }
+
     def tells_files(self, relation: Plan) -> bool:
         """Whether `files_of` gives exactly what is read. Formats with a log of their own leave old files there."""
         kind = relation.relation().location().getClass().getSimpleName()
         return kind in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
+
+    def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
+        """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
+        location = relation.relation().location()
+        if not class_name(location).startswith("TahoeLogFileIndex"):
+            return None
+        planned = int(location.snapshotAtAnalysis().version())
+        if location.isTimeTravelQuery():
+            return planned, planned
+        try:
+            return planned, int(location.getSnapshot().version())
+        except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
+            return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
 
     def roots(self, relation: Plan) -> list[str]:
         return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
@@ -187,13 +242,17 @@ class Files(ABC):
         waiting = [path]
         while waiting:
             for status in list(system.listStatus(waiting.pop())):
-                name = status.getPath().getName()
-                if name.startswith(("_", ".")) and "=" not in name:
+                told = statuses.parse(str(status.toString()))
+                if told is None:
+                    name, folder = str(status.getPath().toString()), bool(status.isDirectory())
+                    told = name, folder, int(status.getLen()), int(status.getModificationTime())
+                last = told[0].rsplit("/", 1)[-1]
+                if last.startswith(("_", ".")) and "=" not in last:
                     continue
-                if status.isDirectory():
+                if told[1]:
                     waiting.append(status.getPath())
                 else:
-                    found.update(parse_statuses(status.toString()))
+                    found[told[0]] = told[2:]
         return found
 
     def qualified(self, text: str) -> str:

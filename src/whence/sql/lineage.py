@@ -14,8 +14,8 @@ from whence.sql.checkpoints import put_back
 from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
 from whence.sql.settling import for_the_user, settle
-from whence.sql.sources import require_unchanged
 from whence.sql.tree import Node, tree_of
+from whence.sql.versions import require_cached_alike, require_unchanged
 from whence.sql.writes import Passage, looked_through
 
 
@@ -30,6 +30,7 @@ class SqlLineage:
         self.c = c
         self.frame = df
         self.passage = Passage([])
+        self._made = c.made_at(df)
         settled = settle(c, self._tree(c.plan_of(df), through))
         self.tree, self._moments = at_one_moment(c, settled)
         if self.tree is not settled and self.passage.passed:
@@ -39,6 +40,7 @@ class SqlLineage:
         self._builder = Builder(c, self.tree, RULES)
         self._build(compute=False)
         self.require_unchanged()
+        require_cached_alike(c, c.plan_of(df))
 
     def _tree(self, plan: Plan, through: bool) -> Node:
         if through:
@@ -101,4 +103,4 @@ class SqlLineage:
 
     def require_unchanged(self) -> None:
         for reading in self._builder.readings:
-            require_unchanged(self.c, reading.leaf)
+            require_unchanged(self.c, reading.leaf, self._made)

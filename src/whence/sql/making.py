@@ -16,6 +16,9 @@ Expr: TypeAlias = JavaObject
 Attr: TypeAlias = JavaObject
 T = TypeVar("T")
 
+# Spark's positions: the number of the partition stands above these bits, the row's number in it below.
+_WITHIN_PARTITION = 33
+
 # As many elements java.util.List.of takes one by one.
 _AT_ONCE = 10
 # What stands in a text for bytes that are none.
@@ -203,6 +206,14 @@ class Making(Contents):
 
     def position(self) -> Expr:
         return self._exprs.MonotonicallyIncreasingID()
+
+    def position_in_file(self, block_start: Expr, split: int) -> Expr:
+        """Which row of its file it is, in a scan whose tasks read one piece of one file each. Pieces start at multiples
+        of `split`, a power of two; the positions of each have a range of their own."""
+        kinds = self._exprs
+        within = kinds.BitwiseAnd(self.position(), self.long((1 << _WITHIN_PARTITION) - 1))
+        shift = _WITHIN_PARTITION - (split.bit_length() - 1)
+        return kinds.BitwiseOr(within, kinds.ShiftLeft(block_start, self.parse(str(shift))))
 
     def depending_on(self, expr: Expr, attributes: Sequence[Attr]) -> Expr:
         """The same number, in a way that needs all of these columns."""

@@ -3,8 +3,10 @@
 Row identity, best first:
 
 - (file, row index) where the format has it: Parquet, Delta; Iceberg's own (file, position);
-- (file, position in the scan) for other files. The scan is kept whole and cut into splits of a fixed size, so positions
-  do not move from query to query, whatever the session's settings or the cluster's size;
+- (file, position in the file) for other files, as they are read with given options. The scan is kept whole and cut file
+  by file into pieces of a fixed size, so positions do not move from query to query, whatever the session's settings,
+  the cluster's size or the other files. Only of very many files several share a task; there it is the position in the
+  scan;
 - the number itself for `range`; the position for local data and RDDs whose order is certain;
 - the contents (two hashes of all columns) for what has no order: JDBC tables, RDDs after a shuffle. Equal rows there
   have one identity and are witnesses together, so both are told.
@@ -12,12 +14,12 @@ Row identity, best first:
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 
-from py4j.java_gateway import JavaObject
-
-from whence.model import SourceChanged
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import SPLIT, Attr, Catalyst, Expr, Plan, remembered
+from whence.sql.statuses import Listing
 from whence.sql.tree import Node
 
 SCANS = (
@@ -25,15 +27,48 @@ SCANS = (
     *("HiveTableRelation", "DataSourceV2Relation"),
 )
 FILE, HASH, ROW = "whence_file", "whence_hash", "whence_row"
+# Of more files several share a task: a task for each would cost more than the rows.
+MOST_FILES_APART = 500
+# Options that say only which files are read.
+_WHICH_FILES = {
+    *("path", "paths", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "basepath"),
+    "serialization.format",
+}
+# Options that say only how values are typed; a file's rows stay where they are, unless malformed ones are dropped.
+_TYPES = {
+    *("inferschema", "samplingratio", "mergeschema", "dateformat", "timestampformat", "timestampntzformat", "locale"),
+    *("timezone", "preferdate", "nullvalue", "nanvalue", "positiveinf", "negativeinf"),
+}
+# Said or not said, it is the same.
+_DEFAULTS = {"header": "false", "multiline": "false", "wholetext": "false", "mode": "permissive", "encoding": "utf-8"}
+# Formats whose rows are the same whatever the columns' types.
+_ANY_SCHEMA = ("text", "csv", "orc", "avro")
+_CONTENTS = "contents: "
+_DROPPING = "DROPMALFORMED"
+_NO_PLACE = re.compile("(user|password|pwd|create|ssl)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Dataset:
     """What is read, wherever it is read. Two readings with equal `key` read the same dataset."""
 
-    key: str
+    # Where it is: a table, a path, an RDD.
+    where: str
     name: str
     full_name: str
+    # By what a row is told from the others. Identities of two readings can be compared if this is the same in both.
+    told_by: str = ""
+    # The same for the user, where there are several ways to read: "csv, header=true".
+    how: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.where} {self.told_by}"
+
+    @property
+    def by_contents(self) -> bool:
+        """Whether equal rows have one identity."""
+        return self.told_by.startswith(_CONTENTS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +86,9 @@ def dataset_of(c: Catalyst, leaf: Node, view: str | None) -> Dataset:
         return _relation(c, plan, view)
     if kind == "HiveTableRelation":
         name = plan.tableMeta().identifier().unquotedString()
-        return Dataset(f"table:{name}", name.split(".")[-1], name)
+        return Dataset(f"table:{name}", name.split(".")[-1], name, f"position in {_digest(hive_files(c, plan))}")
     if kind == "DataSourceV2Relation":
-        name = plan.table().name()
-        return Dataset(f"v2:{name}:{plan.options().asCaseSensitiveMap()}", view or name.split(".")[-1], name)
+        return _v2(c, plan, view)
     identity = {
         "LocalRelation": lambda: c.identity(plan.data()),
         "LogicalRDD": lambda: str(plan.rdd().id()),
@@ -63,31 +97,88 @@ def dataset_of(c: Catalyst, leaf: Node, view: str | None) -> Dataset:
     }[kind]()
     columns = ", ".join(a.name() for a in c.output(plan))
     default = "range" if kind == "Range" else "dataframe"
-    return Dataset(f"{kind}:{identity}", view or default, f"{view or default}({columns})")
+    told_by = _by_contents(c, plan) if _in_any_order(c, leaf) else ""
+    return Dataset(f"{kind}:{identity}", view or default, f"{view or default}({columns})", told_by)
+
+
+def _in_any_order(c: Catalyst, leaf: Node) -> bool:
+    return leaf.kind in ("LogicalRDD", "ExternalRDD") and not c.keeps_order(leaf.plan)
 
 
 def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
-    table = plan.catalogTable()
-    if table.isDefined():
-        name = table.get().identifier().unquotedString()
-        return Dataset(f"table:{name}", name.split(".")[-1], name)
-    relation = plan.relation()
+    table, relation = plan.catalogTable(), plan.relation()
+    by_name = str(table.get().identifier().unquotedString()) if table.isDefined() else None
+    short = by_name.split(".")[-1] if by_name is not None else view
     if c.is_file_scan(plan):
-        roots = sorted(p.toString() for p in c.items(relation.location().rootPaths()))
-        last = roots[0].rstrip("/").rsplit("/", 1)[-1]
-        return Dataset("files:" + "|".join(roots), view or last, ", ".join(roots))
+        # By name or by path, it is the same if it lies at the same place.
+        roots = sorted(root.rstrip("/") for root in c.roots(plan))
+        last = roots[0].rsplit("/", 1)[-1] if roots else "no files"
+        told_by, how = _ways_of_reading(c, plan)
+        return Dataset("files:" + "|".join(roots), short or last, by_name or ", ".join(roots), told_by, how)
     if c.is_a(relation, "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"):
-        return _jdbc(relation.jdbcOptions(), view)
+        return _jdbc(c, plan, short, by_name)
     text = relation.toString()
-    return Dataset(f"relation:{text}:{c.identity(relation)}", view or text, view or text)
+    where = f"relation:{text}:{c.identity(relation)}" if by_name is None else f"table:{by_name}"
+    return Dataset(where, short or text, by_name or view or text, _by_contents(c, plan))
 
 
-def _jdbc(options: JavaObject, view: str | None) -> Dataset:
+def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
+    """By what the rows of files are told, and how these are read, for the user.
+
+    Which row of a file is its third depends on the format and its options: a header, comments, records over several
+    lines, what is dropped. What only says which files are read, or which types the columns have, does not count."""
+    kind = c.format_of(scan)
+    if _has_row_index(c, scan):
+        return "row of the file", kind
+    given = c.options_of(scan, secrets=True)
+    options = {
+        key: value for key, value in given.items() if key not in _WHICH_FILES and value.lower() != _DEFAULTS.get(key)
+    }
+    by_lines = kind in _ANY_SCHEMA and options.get("mode", "").upper() != _DROPPING
+    if by_lines:
+        options = {key: value for key, value in options.items() if key not in _TYPES}
+    shown = [f"{key}={value}" for key, value in sorted(c.options_of(scan).items()) if key.lower() in options]
+    parts = [kind, *[f"{key}={value}" for key, value in sorted(options.items())]]
+    if not by_lines:
+        parts.append(str(scan.relation().dataSchema().json()))
+    if not _files_apart(c, scan):
+        parts.append(_digest(c.files_of(scan)))
+    return f"position in the file, read as {_digest(parts)}", ", ".join([kind, *shown])
+
+
+def _files_apart(c: Catalyst, scan: Plan) -> bool:
+    """Whether each file is read by tasks of its own: then the other files do not matter to the positions in it."""
+    return len(c.files_of(scan)) <= MOST_FILES_APART
+
+
+def _digest(of: object) -> str:
+    text = repr(sorted(of.items()) if isinstance(of, dict) else of)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _by_contents(c: Catalyst, plan: Plan) -> str:
+    return _CONTENTS + ", ".join(f"{a.name()} {c.type_of(a)}" for a in c.output(plan))
+
+
+def _jdbc(c: Catalyst, plan: Plan, short: str | None, by_name: str | None) -> Dataset:
     # "table", "schema.table" or "(SELECT ...) AS name"
+    options = plan.relation().jdbcOptions()
     table = str(options.tableOrQuery())
-    url = str(options.url()).split("?")[0].split(";")[0]
+    url = str(options.url())
+    place = url.split("?")[0].split(";")[0]
     name = table.rsplit(None, 1)[-1].rsplit(".", 1)[-1].strip('"`)')
-    return Dataset(f"jdbc:{url}:{table}", view or name, f"{url} {table}")
+    # What follows may name the database, and may hold a password.
+    rest = [part for part in re.split("[?;&]", url)[1:] if not _NO_PLACE.match(part)]
+    where = f"jdbc:{place}:{_digest(rest)}:{table}"
+    return Dataset(where, short or name, by_name or f"{place} {table}", _by_contents(c, plan))
+
+
+def _v2(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
+    name = str(plan.table().name())
+    if _has_positions(c, plan):
+        return Dataset(f"v2:{name}", view or name.split(".")[-1], name, "position in the data file")
+    options = _digest({str(key): str(value) for key, value in dict(plan.options().asCaseSensitiveMap()).items()})
+    return Dataset(f"v2:{name}:{options}", view or name.split(".")[-1], name, _by_contents(c, plan))
 
 
 def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
@@ -98,7 +189,7 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
         return _identify_v2(c, plan)
     if leaf.kind == "Range":
         return _identified(c, plan, [c.alias(c.output(plan)[0], ROW)])
-    if leaf.kind == "LogicalRelation" or (leaf.kind in ("LogicalRDD", "ExternalRDD") and not c.keeps_order(plan)):
+    if leaf.kind == "LogicalRelation" or _in_any_order(c, leaf):
         return _identified(c, plan, _contents(c, plan))
     return _identified(c, plan, [c.alias(c.position(), ROW)])
 
@@ -111,12 +202,18 @@ def _contents(c: Catalyst, plan: Plan) -> list[Expr]:
     return [c.alias(h, name) for h, name in zip(c.content_hashes(c.output(plan)), (HASH, ROW), strict=True)]
 
 
+def _has_positions(c: Catalyst, plan: Plan) -> bool:
+    """Whether the connector tells each row's file and its place there (Iceberg)."""
+    names = {a.name() for a in c.output(plan.withMetadataColumns())[len(c.output(plan)) :]}
+    return {"_file", "_pos"} <= names
+
+
 def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
+    if not _has_positions(c, plan):
+        return _identified(c, plan, _contents(c, plan))
     wide = plan.withMetadataColumns()
     metadata = {a.name(): a for a in c.output(wide)[len(columns) :]}
-    if not {"_file", "_pos"} <= set(metadata):
-        return _identified(c, plan, _contents(c, plan))
     file, row = c.alias(c.hash64(metadata["_file"]), FILE), c.alias(metadata["_pos"], ROW)
     scan = c.project([*columns, file, row], wide)
     return IdentifiedLeaf(scan, (file.toAttribute(), row.toAttribute()), tuple(columns))
@@ -124,9 +221,11 @@ def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
 
 def has_row_index(c: Catalyst, leaf: Node) -> bool:
     """Whether a row's identity stays the same when other rows are not read."""
-    if not c.is_file_scan(leaf.plan):
-        return False
-    return c.has_field(_metadata(c, leaf.plan.withMetadataColumns()), "row_index")
+    return c.is_file_scan(leaf.plan) and _has_row_index(c, leaf.plan)
+
+
+def _has_row_index(c: Catalyst, scan: Plan) -> bool:
+    return remembered(scan, "has_row_index", lambda: c.has_field(_metadata(c, scan.withMetadataColumns()), "row_index"))
 
 
 def _metadata(c: Catalyst, scan: Plan) -> Attr:
@@ -142,9 +241,11 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
         # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files.
-        scan = c.in_fixed_splits(scan)
-        position = c.position()
-        if str(c.option(plan, "mode")).upper() == "DROPMALFORMED":
+        apart = _files_apart(c, plan)
+        scan = c.in_fixed_splits(scan, apart=apart)
+        start = c.struct_field(metadata, "file_block_start")
+        position = c.position_in_file(start, SPLIT) if apart else c.position()
+        if str(c.option(plan, "mode")).upper() == _DROPPING:
             # Which rows are malformed depends on the columns that are parsed: always parse all.
             position = c.depending_on(position, columns)
         row = c.alias(position, ROW)
@@ -161,14 +262,11 @@ def _file(c: Catalyst, scan: Plan, metadata: Attr) -> Expr:
     return c.hash64(c.struct_field(metadata, "file_path"))
 
 
-def require_unchanged(c: Catalyst, leaf: Node) -> None:
-    """Raise SourceChanged when a file is no longer what it was when the query was planned."""
-    if not c.is_file_scan(leaf.plan):
-        return
-    planned = c.planned_files(leaf.plan)
-    current = c.current_files(planned) if planned else {}
-    for path, status in planned.items():
-        if path not in current:
-            raise SourceChanged(path, "is gone")
-        if current[path] != status:
-            raise SourceChanged(path, "was changed")
+def hive_files(c: Catalyst, plan: Plan) -> Listing:
+    """The files of a Hive table with a SerDe of its own, as they were when first asked for."""
+
+    def listed() -> Listing:
+        location = plan.tableMeta().storage().locationUri()  # a table of another store has none
+        return c.list_files(str(location.get().toString())) if location.isDefined() else {}
+
+    return remembered(plan, "hive_files", listed)

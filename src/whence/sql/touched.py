@@ -35,20 +35,28 @@ class Seeds:
     ids: Callable[[], DataFrame]
     few: Sequence[Sequence[int]] | None = None
     values: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    # The scan that has these values. Another one of the same files may have others: 1 here and "01" there.
+    scan: Plan | None = None
 
 
-def seeds_of(lineage: SqlLineage, datasets: Sequence[str]) -> dict[str, Seeds]:
-    """The witnesses of all rows of a query, by the key of their dataset."""
+def seeds_of(lineage: SqlLineage, shared: Mapping[ReadingPlace, Sequence[ReadingPlace]]) -> dict[ReadingPlace, Seeds]:
+    """The witnesses of all rows of a query, by the reading of another query that reads them too.
+
+    `shared`: for readings of the other query, those of this one."""
     c = lineage.c
     with c.quietly():
-        places = {key: [p for p in lineage.readings if p.dataset.key == key] for key in datasets}
         selection = _selection(lineage)
-        if selection is not None and list(places) == [selection.dataset.key]:
+        if selection is not None and all(list(places) == [selection] for places in shared.values()):
             seeds = _few_rows(lineage, selection)
             if seeds is not None:
-                return {selection.dataset.key: seeds}
+                return dict.fromkeys(shared, seeds)
         found = backward(lineage)
-        return {key: _with_few(ids_of(found, at)) for key, at in places.items()}
+        made: dict[tuple[int, ...], Seeds] = {}
+        for places in shared.values():
+            numbers = tuple(place.number for place in places)
+            if numbers not in made:
+                made[numbers] = _with_few(ids_of(found, places))
+        return {there: made[tuple(place.number for place in places)] for there, places in shared.items()}
 
 
 def _selection(lineage: SqlLineage) -> ReadingPlace | None:
@@ -77,7 +85,7 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
         names = [a.name() for a in link.attrs]
         return c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
 
-    return Seeds(ids, few, values)
+    return Seeds(ids, few, values, place.leaf.plan)
 
 
 def _with_few(ids: DataFrame) -> Seeds:
@@ -85,10 +93,8 @@ def _with_few(ids: DataFrame) -> Seeds:
     return Seeds(lambda: ids, few if len(few) <= FEW else None)
 
 
-def forward(lineage: SqlLineage, seeds: Mapping[str, Seeds]) -> Plan | None:
-    """The root block's plan restricted to the rows that the seeds touch; None when no seed's dataset is read at all.
-
-    `seeds` are by the key of their dataset."""
+def forward(lineage: SqlLineage, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | None:
+    """The root block's plan restricted to the rows that the seeds touch; None when there are none at any reading."""
     with lineage.c.quietly():
         lineage.require_unchanged()
         return _touched(lineage.c, lineage.root, seeds)
@@ -104,7 +110,7 @@ class _Hit:
     hint: Expr | None = None
 
 
-def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | None:
+def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | None:
     """The rows of the block that the seeds touch, by whichever link."""
     plan = block.annotated.plan
     hits = _hits(c, block, seeds)
@@ -123,15 +129,15 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> Plan | No
     return c.project(own, c.filter(c.disjunction(marks), plan))
 
 
-def _hits(c: Catalyst, block: Block, seeds: Mapping[str, Seeds]) -> list[tuple[Link, _Hit]]:
+def _hits(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> list[tuple[Link, _Hit]]:
     return [(link, hit) for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
 
 
-def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping[str, Seeds]) -> Plan:
+def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping[ReadingPlace, Seeds]) -> Plan:
     """The rows of the block that the seeds touch by this link."""
     plan = block.annotated.plan
     if isinstance(link, Reading):
-        plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place.dataset.key])
+        plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place])
     if hit.hint is not None:
         plan = c.filter(hit.hint, plan)
     if hit.found is None:
@@ -139,9 +145,9 @@ def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping
     return c.join(plan, hit.found, "leftsemi", hit.condition)
 
 
-def _hit(c: Catalyst, link: Link, seeds: Mapping[str, Seeds]) -> _Hit | None:
+def _hit(c: Catalyst, link: Link, seeds: Mapping[ReadingPlace, Seeds]) -> _Hit | None:
     if isinstance(link, Reading):
-        given = seeds.get(link.place.dataset.key)
+        given = seeds.get(link.place)
         return None if given is None else _hit_by_seeds(c, link, given)
     # One by one, since a condition that holds by one link or by another cannot be pushed into any scan.
     below = [_touched_by(c, link.block, *hit, seeds) for hit in _hits(c, link.block, seeds)]
@@ -210,7 +216,7 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
     missing; their identity there is NULL, and no seed's is."""
     values = {a: seeds.values[a.name()] for a in c.output(leaf.plan) if a.name() in seeds.values}
     hints = [hint for a, found in values.items() if (hint := c.one_of(a, found)) is not None]
-    if not hints or not has_row_index(c, leaf):
+    if not hints or seeds.scan is None or not has_row_index(c, leaf) or not c.reads_alike(leaf.plan, seeds.scan):
         return plan
     first = id_of(c.output(leaf.plan)[0])
 

@@ -1,0 +1,136 @@
+"""Whether what a DataFrame showed is still there: its files, its snapshot, what Spark's cache holds of it.
+
+Spark tells of a plan's files their length and modification time, and may exchange that listing in place when it sees a
+write (a table that is read by name, a path that is cached). So a file or snapshot that came after the DataFrame was
+made is a change too, whatever the listing says now; on a local disk the time is that of the inode, which programs
+cannot set. What is seen of a source at a question (inode, ETag, snapshot) holds for what this question computes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.model import SourceChanged
+from whence.sql import facts, statuses
+from whence.sql.blocks import ReadingPlace
+from whence.sql.catalyst import Catalyst, Plan, remembered
+from whence.sql.sources import hive_files
+from whence.sql.statuses import Listing, Status
+from whence.sql.tree import Node
+
+
+def require_unchanged(c: Catalyst, leaf: Node, made: int | None) -> None:
+    """Raise SourceChanged when a source is no longer what it was when the DataFrame was made (a time in ms)."""
+    plan = leaf.plan
+    if leaf.kind == "DataSourceV2Relation":
+        _require_same_snapshot(c, plan, made)
+    elif leaf.kind == "HiveTableRelation":
+        _require_same_files(c, plan, hive_files(c, plan), made)
+    elif c.is_file_scan(plan):
+        snapshots = c.snapshots_of(plan)
+        if snapshots is not None:
+            _require_same_version(c, plan, *snapshots)
+        elif c.tells_files(plan):
+            _require_same_listing(c, plan)
+            _require_same_files(c, plan, c.files_of(plan), made)
+            _require_no_files_gone(c, plan, made)
+
+
+def _require_same_files(c: Catalyst, plan: Plan, listed: Listing, made: int | None) -> None:
+    now = c.statuses_of(listed)
+    seen = remembered(plan, "seen", lambda: dict(now))
+    for path, version in listed.items():
+        if path not in now:
+            raise SourceChanged(path, "is gone")
+        if now[path].version != version or now[path].mark != seen[path].mark or _is_newer(now[path], made):
+            raise SourceChanged(path, "was changed")
+
+
+def _require_same_listing(c: Catalyst, plan: Plan) -> None:
+    then, now = c.files_of(plan), c.files_now(plan)
+    for path in sorted(then.keys() | now.keys()):
+        if then.get(path) != now.get(path):
+            what = "is gone" if path not in now else "was changed" if path in then else "was added"
+            raise SourceChanged(path, what)
+
+
+def _is_newer(status: Status, made: int | None) -> bool:
+    return made is not None and status.is_after(made)
+
+
+def _require_no_files_gone(c: Catalyst, plan: Plan, made: int | None) -> None:
+    """Files that were there when the DataFrame was made may be missing from a listing that was exchanged since."""
+    if made is None:
+        return
+    listed = c.files_of(plan)
+    changed = statuses.folders_changed_after(made, c.roots(plan), listed)
+    if changed is None:
+        return
+    now: dict[str, tuple[int, int]] = {}
+    for root in c.roots(plan):
+        now.update(c.list_files(root))
+    if now.keys() == listed.keys():  # so the listing may be of after the change; an older one has other files
+        raise SourceChanged(changed, "was changed")
+
+
+def _require_same_version(c: Catalyst, plan: Plan, planned: int, latest: int) -> None:
+    if planned != latest:
+        (root,) = c.roots(plan)
+        raise SourceChanged(root, f"went on from version {planned} to {latest}")
+
+
+def _require_same_snapshot(c: Catalyst, plan: Plan, made: int | None) -> None:
+    found = c.iceberg_snapshot(plan)
+    if found is None:
+        return
+    number, at = found
+    if number != remembered(plan, "seen", lambda: number) or (made is not None and at > made):
+        raise SourceChanged(str(plan.table().name()), f"has got a new snapshot ({number})")
+
+
+def require_cached_alike(c: Catalyst, plan: Plan) -> None:
+    """Raise SourceChanged when Spark would take rows of this query from its cache that came from other files.
+
+    To its cache, a path that is read again is the same, whatever lies there now."""
+    cached = [below for below in c.cached_below(plan) if not facts.is_kept(c, below)]
+    if not cached:
+        return
+    ours = [(sorted(c.roots(leaf)), c.files_of(leaf)) for leaf in c.file_leaves(plan)]
+    for below in cached:
+        for leaf in c.file_leaves(below):
+            roots, files = sorted(c.roots(leaf)), c.planned_files(leaf)
+            if files and (roots, files) not in ours:
+                raise SourceChanged(
+                    ", ".join(roots), "is in Spark's cache as it was before it was changed; it was changed"
+                )
+
+
+# --- one dataset in several states
+
+
+def states(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[ReadingPlace]]:
+    """Readings of one dataset by what they read of it: the same files, or the same snapshot."""
+    if len(places) == 1:
+        return [list(places)]
+    found: dict[object, list[ReadingPlace]] = {}
+    for place in places:
+        found.setdefault(_state(c, place.leaf), []).append(place)
+    return list(found.values())
+
+
+def by_columns(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[ReadingPlace]]:
+    found: dict[object, list[ReadingPlace]] = {}
+    for place in places:
+        columns = tuple((str(a.name()), c.type_of(a)) for a in c.output(place.leaf.plan))
+        found.setdefault(columns, []).append(place)
+    return list(found.values())
+
+
+def _state(c: Catalyst, leaf: Node) -> object:
+    plan = leaf.plan
+    if leaf.kind == "DataSourceV2Relation":
+        return c.iceberg_state(plan)
+    if not c.is_file_scan(plan):
+        return None
+    snapshots = c.snapshots_of(plan)
+    return snapshots[0] if snapshots is not None else frozenset(c.files_of(plan).items())

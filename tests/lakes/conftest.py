@@ -1,0 +1,59 @@
+"""Delta and Iceberg in one Spark session, of a release that both link with: `make test-lakes`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import maven
+
+# For Spark 4.0; delta-spark names what it needs beside, but Spark's own jars come with PySpark.
+RELEASE = "4.0"
+JARS = (
+    "io.delta:delta-spark_2.13:4.0.1",
+    "io.delta:delta-storage:4.0.1",
+    "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+)
+SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
+    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+    "spark.sql.catalog.ice.type": "hadoop",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if not pyspark.__version__.startswith(f"{RELEASE}."):
+        pytest.skip(f"Delta and Iceberg are tried with Spark {RELEASE}, this is {pyspark.__version__}: make test-lakes")
+    try:
+        jars = [path for name in JARS for path in maven.jars(name, alone=True)]
+    except maven.Unavailable as reason:
+        pytest.skip(f"the jars of Delta and Iceberg cannot be had: {reason}")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    home = tmp_path_factory.mktemp("spark")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("whence-lakes")
+        .config("spark.ui.enabled", "false")
+        .config("spark.jars", ",".join(map(str, jars)))
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(home / "warehouse"))
+        .config("spark.sql.catalog.ice.warehouse", str(home / "ice"))
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+    )
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

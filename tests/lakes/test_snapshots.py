@@ -1,0 +1,103 @@
+"""Tables with snapshots: rows told by file and position, several states in one query, and what comes afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import whence
+from sql.at_start import check_source
+
+SCHEMA = "rid bigint, k bigint, n bigint"
+ROWS = [(0, 1, None), (1, None, 1), (1, 1, None), (2, 1, 7), (2, 1, 7)]
+TABLES = {"delta": "default.orders", "iceberg": "ice.shop.orders"}
+
+
+@pytest.fixture(params=list(TABLES))
+def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """A table of five rows, and of one snapshot."""
+    name = TABLES[request.param]
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
+    spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.createDataFrame(ROWS, SCHEMA).coalesce(1).createOrReplaceTempView("first_rows")
+    spark.sql(f"CREATE TABLE {name} USING {request.param} AS SELECT * FROM first_rows")
+    yield name
+    spark.sql(f"DROP TABLE {name}")
+
+
+def first_version(spark: SparkSession, table: str) -> str:
+    if table.startswith("ice."):
+        return str(spark.table(f"{table}.snapshots").orderBy("committed_at").first().snapshot_id)
+    return "0"
+
+
+def rows(df: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in df.collect()), key=repr)
+
+
+def seen(trace: whence.Trace) -> list[tuple[object, ...]]:
+    """The rows of the trace's only source, as many as are counted; and the trace is proven."""
+    ((name, shown),) = trace.sources.items()
+    found = rows(shown)
+    assert trace.witness_counts == {name: len(found)}
+    assert trace.verify().ok, trace.verify()
+    return found
+
+
+def test_rows_of_now_and_of_an_older_snapshot(w: whence.Session, table: str) -> None:
+    check_source(w, w.spark.table(table), "orders")
+    w.spark.sql(f"INSERT OVERWRITE {table} SELECT id, id, id FROM range(3)")
+    # An older snapshot is a source like any other, whatever was written since.
+    old = w.spark.sql(f"SELECT * FROM {table} VERSION AS OF {first_version(w.spark, table)}")
+    check_source(w, old, "orders")
+
+
+def test_two_states_in_one_query(w: whence.Session, table: str) -> None:
+    w.spark.sql(f"INSERT INTO {table} VALUES (7, 7, 7)")
+    was = w.spark.sql(f"SELECT * FROM {table} VERSION AS OF {first_version(w.spark, table)}")
+    now = w.spark.table(table)
+    both = was.where("rid = 0").unionAll(now.where("rid = 7"))
+    assert [row[0] for row in seen(w.backward(both))] == [0, 7]
+    # The row that is in both is one row.
+    assert [row[0] for row in seen(w.backward(was.unionAll(now).where("rid = 0")))] == [0]
+    assert [row[0] for row in rows(w.forward(was.where("rid = 0"), to=now).rows)] == [0]
+    assert [row[0] for row in rows(w.backward(was.where("rid < 2")).exclude(now))] == [2, 2, 7]
+
+
+def test_a_row_that_was_deleted_since(w: whence.Session, table: str) -> None:
+    w.spark.sql(f"DELETE FROM {table} WHERE rid = 0")
+    was = w.spark.sql(f"SELECT * FROM {table} VERSION AS OF {first_version(w.spark, table)}")
+    now = w.spark.table(table)
+    assert [row[0] for row in seen(w.backward(was.where("rid = 0").unionAll(now.where("rid = 9"))))] == [0]
+    assert rows(w.forward(was.where("rid = 0"), to=now).rows) == []
+
+
+def test_a_table_that_is_written_after_the_dataframe_was_made(w: whence.Session, table: str) -> None:
+    df = w.spark.table(table)
+    report = df.groupBy("k").count()
+    trace = w.backward(df.where("rid = 0"))
+    assert seen(trace) == [(0, 1, None)]
+    w.spark.sql(f"INSERT INTO {table} VALUES (7, 1, 7)")
+    for asked in (df, report):
+        with pytest.raises(whence.SourceChanged, match="orders"):
+            w.backward(asked)
+    with pytest.raises(whence.SourceChanged, match="Read the source again"):
+        trace.exclude()
+    assert len(seen(w.backward(w.spark.table(table)))) == 6
+
+
+def test_a_path_of_delta(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "by_path")
+    spark.createDataFrame(ROWS, SCHEMA).coalesce(1).write.format("delta").save(path)
+    df = spark.read.format("delta").load(path)
+    check_source(w, df, "by_path")
+    spark.createDataFrame([(7, 1, 7)], SCHEMA).write.format("delta").mode("append").save(path)
+    with pytest.raises(whence.SourceChanged, match="went on from version 0 to 1"):
+        w.backward(df.where("rid = 0"))
+    old = spark.read.format("delta").option("versionAsOf", 0).load(path)
+    # The files of a Delta table, read as they are: the same rows.
+    plain = spark.read.parquet(*old.inputFiles())
+    assert [row.rid for row in w.forward(old.where("rid = 0"), to=plain).rows.collect()] == [0]
