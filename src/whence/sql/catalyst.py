@@ -246,6 +246,8 @@ class Catalyst(Making, Files):
         return node.makeCopy(values)
 
     def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
+        if class_name(plan) == "Union":  # whose own children may be unions that the tree of nodes has opened
+            return self.union(children)
         return plan.withNewChildren(self.seq(children))
 
     def subqueries(self, plan: Plan) -> list[Expr]:

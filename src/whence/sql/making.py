@@ -247,6 +247,9 @@ class Making:
     def long(self, value: int) -> Expr:
         return self.parse(f"{value}L")
 
+    def number(self, value: int) -> Expr:
+        return self._exprs.the("Literal").apply(value)
+
     def _text(self, value: str) -> Expr:
         return self._exprs.the("Literal").apply(value)
 
@@ -281,6 +284,10 @@ class Making:
 
     def is_numeric(self, expr: Expr) -> bool:
         return self.is_a(expr.dataType(), "org.apache.spark.sql.types.NumericType")
+
+    def where(self, condition: Expr, expr: Attr) -> Expr:
+        """NULL where the condition does not hold."""
+        return self._exprs.If(condition, expr, self.null(expr))
 
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)

@@ -35,12 +35,27 @@ class Node:
 
 
 def tree_of(c: Catalyst, plan: Plan) -> Node:
-    node = Node(plan, class_name(plan), [tree_of(c, child) for child in c.children(plan)])
+    kind = class_name(plan)
+    below = _branches(c, plan) if kind == "Union" else c.children(plan)
+    node = Node(plan, kind, [tree_of(c, child) for child in below])
     for expression in c.subqueries(plan):
         key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())
         node.subquery_kinds[key] = class_name(expression)
     return node
+
+
+def _branches(c: Catalyst, union: Plan) -> list[Plan]:
+    """The branches of a union of unions of ...: a long chain of UNION ALL is as deep as it is long."""
+    found: list[Plan] = []
+    waiting = [union]
+    while waiting:
+        plan = waiting.pop()
+        if class_name(plan) == "Union":
+            waiting += reversed(c.children(plan))
+        else:
+            found.append(plan)
+    return found
 
 
 def rebuild(c: Catalyst, node: Node, replace: Callable[[Node], Plan | None]) -> Plan:
