@@ -14,11 +14,11 @@ row is ever multiplied by the witnesses of another branch, where rewriting the w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, id_of
 from whence.sql.memory import Fact
 from whence.sql.sources import Dataset
 from whence.sql.tree import Node
@@ -36,6 +36,11 @@ class ReadingPlace:
     auxiliary: bool = False
 
 
+# An attribute that tells a row's branch of a union, and a branch. The branches of a union share the attributes of their
+# identities, so that a union of a thousand is no wider than one of two; a link is there only in rows of its own branch.
+Branch: TypeAlias = tuple[Attr, int]
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
     place: ReadingPlace
@@ -44,6 +49,7 @@ class Reading:
     once: bool = True
     # Whether each row of the block has one of its rows; an outer join's other side and a union's branch may miss it.
     always: bool = True
+    when: tuple[Branch, ...] = ()
 
     @property
     def present(self) -> Attr:
@@ -64,6 +70,7 @@ class Lookup:
     equalities: tuple[tuple[Attr, Expr], ...] = ()
     # The fact that has written down which rows of the readings below each key finds (taps.py).
     stored: Fact | None = None
+    when: tuple[Branch, ...] = ()
 
     @property
     def present(self) -> Attr:
@@ -87,7 +94,7 @@ class Annotated:
 
     @property
     def attrs(self) -> list[Attr]:
-        return [a for link in self.links for a in link.attrs]
+        return attrs_of(self.links)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +118,41 @@ def origin(link: Link) -> ReadingPlace | Block:
     return link.place if isinstance(link, Reading) else link.block
 
 
-def with_attrs(link: Link, attrs: Sequence[Attr]) -> Link:
-    return replace(link, attrs=tuple(attrs))
+def attrs_of(links: Sequence[Link]) -> list[Attr]:
+    """All that rows must carry for these links, each attribute once."""
+    found = {id_of(a): a for link in links for a in (*link.attrs, *(attr for attr, _ in link.when))}
+    return list(found.values())
+
+
+def is_there(c: Catalyst, link: Link) -> Expr:
+    """Whether a row of the block comes from something at this link."""
+    return c.conjunction([c.is_not_null(link.present), *in_branch(c, link.when)])
+
+
+def alike(below: Link, above: Link) -> Iterator[tuple[Attr, Attr]]:
+    """What a link's attributes at one operator are called at another one further up in its block."""
+    yield from zip(below.attrs, above.attrs, strict=True)
+    # Each union above adds a test at the end.
+    for (attr, _), (current, _) in zip(below.when, above.when, strict=False):
+        yield attr, current
+
+
+def in_branch(c: Catalyst, when: Sequence[Branch]) -> list[Expr]:
+    return [c.equal(attr, c.number(branch)) for attr, branch in when]
+
+
+def in_branches(c: Catalyst, links: Sequence[Link]) -> list[Expr]:
+    """Whether a row is in the branch of one of these links, which differ in nothing else (`same_branches`)."""
+    if len(links) == 1 or not links[0].when:
+        return in_branch(c, links[0].when)
+    *outer, (attr, _) = links[0].when
+    return [*in_branch(c, outer), c.one_of(attr, [link.when[-1][1] for link in links]) or c.true]
+
+
+def same_branches(link: Link) -> tuple[object, ...]:
+    """Equal for links that differ in nothing but their branch of one union."""
+    outer = tuple((id_of(attr), branch) for attr, branch in link.when[:-1])
+    return (*(id_of(a) for a in link.attrs), outer, *(id_of(attr) for attr, _ in link.when[-1:]))
 
 
 def repeated(links: Sequence[Link]) -> tuple[Link, ...]:
@@ -122,11 +162,12 @@ def repeated(links: Sequence[Link]) -> tuple[Link, ...]:
 
 def nullable(links: Sequence[Link]) -> tuple[Link, ...]:
     """The links of the side of an outer join that may be missing."""
-    return tuple(maybe_missing(link, link.attrs) for link in links)
+    return tuple(maybe_missing(link) for link in links)
 
 
-def maybe_missing(link: Link, attrs: Sequence[Attr]) -> Link:
-    changed = with_attrs(link, [a.withNullability(True) for a in attrs])
+def maybe_missing(link: Link) -> Link:
+    attrs = tuple(a.withNullability(True) for a in link.attrs)
+    changed = replace(link, attrs=attrs, when=tuple((a.withNullability(True), branch) for a, branch in link.when))
     return replace(changed, always=False) if isinstance(changed, Reading) else changed
 
 

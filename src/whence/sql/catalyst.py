@@ -200,7 +200,9 @@ class Catalyst(Making, Files):
         frame = self.wide_frame(plan)
         optimised = frame._jdf.queryExecution().optimizedPlan()
         if class_name(optimised) == "LocalRelation":  # of rows that were on the driver already
-            return Kept(optimised, int(optimised.data().size()), local=True)
+            # The optimizer may give a column another id than the query's own; its place stays.
+            rows = self._local(self.plan_of(frame).output(), optimised.data())
+            return Kept(rows, int(optimised.data().size()), local=True)
         kept = self.plan_of(self._checkpoint(frame, eager=False))
         rdd = kept.rdd()
         total = int(rdd.count())
@@ -208,8 +210,10 @@ class Catalyst(Making, Files):
             return Kept(kept, total, local=False)
         rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
-        local = self._new(self._plans.LocalRelation, kept.output(), rows, False, last=self._none)
-        return Kept(local, total, local=True)
+        return Kept(self._local(kept.output(), rows), total, local=True)
+
+    def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
+        return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)
 
     def _bytes_of(self, kept: Plan) -> int:
         """How much room computed rows take, compressed; 0 where their types say that it is little."""
@@ -279,6 +283,8 @@ class Catalyst(Making, Files):
         return node.makeCopy(values)
 
     def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
+        if class_name(plan) == "Union":  # whose own children may be unions that the tree of nodes has opened
+            return self.union(children)
         return plan.withNewChildren(self.seq(children))
 
     def subqueries(self, plan: Plan) -> list[Expr]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import operators
-from whence.sql.blocks import Block, Place, Reading, ReadingPlace, origin
+from whence.sql.blocks import Link, Place, Reading, ReadingPlace, attrs_of, origin, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
 from whence.sql.evaluation import Evaluation, Identities, ids_of, rows_at
 from whence.sql.rules.join import BOTH_SIDES
@@ -43,7 +43,7 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
     counts = _counted_at(evaluation, [place for place in places if place not in told])
     c = evaluation.c
     for number, block in list(evaluation.blocks.items()):
-        links = {origin(link): link.attrs for link in block.annotated.links}
+        links = {origin(link): link for link in block.annotated.links}
         here = [place for place in told if place.block == number]
         # Most operators of a block share their links with the one below: each set of links is counted once.
         shapes = {place: tuple(origin(link) for link in place.annotated.links) for place in here}
@@ -55,10 +55,8 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
         frame = _numbered(c, kept, c.output(kept.plan), told=True)
         columns = []
         for shape in distinct:
-            attrs = [attr for key in shape for attr in links[key]]
-            present = [links[key][0] if isinstance(key, Block) else links[key][-1] for key in shape]
-            there = F.coalesce(*[F.when(F.col(names[id_of(a)]).isNotNull(), 1) for a in present])
-            row = F.struct(*[F.col(names[id_of(a)]) for a in attrs])
+            there = F.coalesce(*[F.when(_is_there(links[key], names), 1) for key in shape])
+            row = F.struct(*[F.col(names[id_of(a)]) for a in attrs_of([links[key] for key in shape])])
             columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
         with c.quietly():
             numbers = frame.agg(*columns).collect()[0]
@@ -93,6 +91,13 @@ def _are_apart(node: Node, readings: Mapping[Node, Place]) -> bool:
     return all(_are_apart(side, readings) for side in sides)
 
 
+def _is_there(link: Link, names: Mapping[int, str]) -> Column:
+    there = F.col(names[id_of(link.present)]).isNotNull()
+    for attr, branch in link.when:
+        there = there & (F.col(names[id_of(attr)]) == branch)
+    return there
+
+
 def witness_counts(evaluation: Evaluation) -> dict[int, int]:
     """The number of witnesses of each reading: at most one job for each block of the query."""
     counts = dict.fromkeys((reading.number for reading in evaluation.lineage.readings), 0)
@@ -120,10 +125,10 @@ def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> Non
     kept = evaluation.selected(number)
     sure = [link for link in links if evaluation.is_once(link) and link.always]
     evaluation.counts.update((link.place.number, kept.total) for link in sure)
-    others = [link for link in links if link not in sure]
+    others = [link for link in links if not (evaluation.is_once(link) and link.always)]
     if not others:
         return
-    if kept.total * sum(len(link.attrs) for link in others) <= MOST_VALUES:
+    if kept.total * len(attrs_of(others)) <= MOST_VALUES:
         for link, ids in _identities(evaluation.c, kept, others).items():
             evaluation.identities[link.place.number] = ids
             evaluation.counts[link.place.number] = len(ids)
@@ -133,24 +138,43 @@ def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> Non
 
 def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Reading, Identities]:
     """The distinct identities at each link, on the driver."""
-    attrs = [attr for link in links for attr in link.attrs]
+    attrs = attrs_of(links)
     frame = _numbered(c, kept, attrs)
     with c.quietly():
         if kept.local:
             rows = frame.collect()
-            columns = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
-            there = [np.array([value is not None for value in column], dtype=bool) for column in columns]
+            values = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
+            there = [np.array([value is not None for value in column], dtype=bool) for column in values]
+            values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
         else:
             table = frame.toArrow()
-            columns = [column.fill_null(0).to_numpy() for column in table.columns]
+            values = [column.fill_null(0).to_numpy().astype(np.int64) for column in table.columns]
             there = [column.is_valid().to_numpy() for column in table.columns]
-    found, at = {}, 0
-    for link in links:
-        end = at + len(link.attrs)
-        ids = np.stack([column[there[end - 1]].astype(np.int64) for column in columns[at:end]], axis=1)
-        found[link] = _distinct(ids)
-        at = end
+    at = {id_of(attr): i for i, attr in enumerate(attrs)}
+    found: dict[Reading, Identities] = {}
+    for group in _by_branch(links):
+        first = group[0]
+        here = there[at[id_of(first.present)]].copy()
+        for attr, branch in first.when[:-1]:
+            here &= there[at[id_of(attr)]] & (values[at[id_of(attr)]] == branch)
+        ids = np.stack([values[at[id_of(attr)]][here] for attr in first.attrs], axis=1)
+        if not first.when:
+            found[first] = _distinct(ids)
+            continue
+        branches = np.where(there[at[id_of(first.when[-1][0])]], values[at[id_of(first.when[-1][0])]], -1)[here]
+        order = np.argsort(branches, kind="stable")
+        for link in group:
+            span = [np.searchsorted(branches, link.when[-1][1], side, order) for side in ("left", "right")]
+            found[link] = _distinct(ids[order[span[0] : span[1]]])
     return found
+
+
+def _by_branch(links: Sequence[Reading]) -> Iterable[list[Reading]]:
+    """Links that differ in nothing but their branch of a union, together."""
+    alike: dict[tuple[object, ...], list[Reading]] = {}
+    for link in links:
+        alike.setdefault(same_branches(link) if link.when else (id(link),), []).append(link)
+    return alike.values()
 
 
 def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr], *, told: bool = False) -> DataFrame:
@@ -168,15 +192,26 @@ def _distinct(ids: Identities) -> Identities:
 
 def _counted(evaluation: Evaluation, kept: Kept, links: Sequence[Reading]) -> dict[int, int]:
     c = evaluation.c
-    texts: list[str] = []
-    attrs: list[Attr] = []
-    for link in links:
-        names = [f"a{len(attrs) + i}" for i in range(len(link.attrs))]
-        attrs += link.attrs
-        row = "1" if evaluation.is_once(link) else f"struct({', '.join(names)})"
-        one = f"CASE WHEN {names[-1]} IS NOT NULL THEN {row} END"
-        texts.append(f"count({one})" if evaluation.is_once(link) else f"count(DISTINCT {one})")
+    attrs = attrs_of(links)
+    names = {id_of(attr): f"a{i}" for i, attr in enumerate(attrs)}
     frame = _numbered(c, kept, attrs)
+    plain = [link for link in links if not link.when]
+    counts: dict[int, int] = {}
     with c.quietly():
-        found = frame.selectExpr(*texts).collect()[0]
-    return {link.place.number: n for link, n in zip(links, found, strict=True)}
+        if plain:
+            found = frame.selectExpr(*[_count_of(evaluation, link, names) for link in plain]).collect()[0]
+            counts = {link.place.number: n for link, n in zip(plain, found, strict=True)}
+        for group in _by_branch([link for link in links if link.when]):
+            *outer, (branch, _) = group[0].when
+            rows = frame.where(" AND ".join(["true", *[f"{names[id_of(a)]} = {n}" for a, n in outer]]))
+            told = rows.groupBy(names[id_of(branch)]).agg(F.expr(_count_of(evaluation, group[0], names))).collect()
+            by_branch = {row[0]: row[1] for row in told}
+            counts.update((link.place.number, by_branch.get(link.when[-1][1], 0)) for link in group)
+    return counts
+
+
+def _count_of(evaluation: Evaluation, link: Reading, names: Mapping[int, str]) -> str:
+    columns = [names[id_of(attr)] for attr in link.attrs]
+    row = "1" if evaluation.is_once(link) else f"struct({', '.join(columns)})"
+    one = f"CASE WHEN {columns[-1]} IS NOT NULL THEN {row} END"
+    return f"count({one})" if evaluation.is_once(link) else f"count(DISTINCT {one})"

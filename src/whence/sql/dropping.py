@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from whence.sql.blocks import Block, Link, Lookup, Place, ReadingPlace, origin
+from whence.sql.blocks import Block, Link, Lookup, Place, ReadingPlace, in_branch, is_there, origin
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, id_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.sources import identify
@@ -35,7 +35,9 @@ def seeds_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame) -> tuple[Seeds,
 
     rows = c.join(leaf.plan, plan, "inner", same_row(leaf.ids))
     shown = c.frame(c.project([number.toAttribute(), *leaf.columns], rows))
-    return Seeds(plan, number.toAttribute(), lambda link: same_row(link.attrs)), shown
+    return Seeds(
+        plan, number.toAttribute(), lambda link: c.conjunction([same_row(link.attrs), *in_branch(c, link.when)])
+    ), shown
 
 
 def way_up(lineage: SqlLineage, reading: ReadingPlace, seeds: Seeds) -> Iterator[tuple[Place, Plan, Attr]]:
@@ -72,7 +74,7 @@ def _lifted(c: Catalyst, lookup: Lookup, joined: Plan, number: Attr) -> Seeds:
     """The seeds as the block above knows them: by what its lookup compares."""
     if lookup.condition is None:
         plan = c.plan_of(c.materialise(c.distinct(c.project([number], joined))))
-        return Seeds(plan, number, lambda link: c.is_not_null(link.present))
+        return Seeds(plan, number, lambda link: is_there(c, link))
     keys = {id_of(key) for key in lookup.keys}
     needed = c.references(lookup.condition) - keys
     inner = [c.alias(a, "whence_inner") for a in c.output(joined) if id_of(a) in needed]
@@ -82,6 +84,6 @@ def _lifted(c: Catalyst, lookup: Lookup, joined: Plan, number: Attr) -> Seeds:
     def matches(link: Link) -> Expr:
         outer = {id_of(k): a for k, a in zip(lookup.keys, link.attrs[1:], strict=False)}
         assert lookup.condition is not None
-        return c.conjunction([c.is_not_null(link.present), c.substitute(lookup.condition, {**by_id, **outer})])
+        return c.conjunction([is_there(c, link), c.substitute(lookup.condition, {**by_id, **outer})])
 
     return Seeds(plan, number, matches)

@@ -17,7 +17,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model.progress import working
-from whence.sql.blocks import Block, Lookup, Place, Reading, ReadingPlace, origin
+from whence.sql.blocks import (
+    Block,
+    Lookup,
+    Place,
+    Reading,
+    ReadingPlace,
+    alike,
+    in_branch,
+    in_branches,
+    is_there,
+    origin,
+    same_branches,
+)
 from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, id_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key
@@ -77,11 +89,41 @@ class Evaluation:
     _plans: dict[int, Plan] = field(default_factory=dict)
     # Blocks whose witnesses are known from the store; what lies on the way there is worked out when it is asked for.
     _later: dict[int, Callable[[], None]] = field(default_factory=dict)
+    # Readings whose witnesses are told by the computed rows of a block.
+    _told_by: dict[int, tuple[Reading, Plan]] = field(default_factory=dict)
     # Readings whose witnesses were known from the store.
     stored: set[int] = field(default_factory=set)
     # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
     identities: dict[int, Identities] = field(default_factory=dict)
+
+    def found(self, link: Reading, kept: Plan) -> None:
+        """The witnesses at a reading are told by the computed rows of its block."""
+        self._told_by[link.place.number] = (link, kept)
+        self.witnesses.give(link.place.number, lambda: self.c.frame(self._ids([link], kept)))
+
+    def _ids(self, links: Sequence[Reading], kept: Plan) -> Plan:
+        """Identities at readings that differ in nothing but their branch of a union."""
+        c = self.c
+        carried = [] if self.output is None else [self.output]
+        here = c.filter(c.conjunction([c.is_not_null(links[0].present), *in_branches(c, links)]), kept)
+        ids = c.project([*carried, *links[0].attrs], here)
+        return ids if len(links) == 1 and self.is_once(links[0]) else c.distinct(ids)
+
+    def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
+        """Identities of the witnesses at these readings, in as few queries as can be."""
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for place in places:
+            link, kept = self._told_by.get(place.number, (None, None))
+            key = (place.number,) if link is None or not link.when else (id(kept), *same_branches(link))
+            alike.setdefault(key, []).append(place.number)
+        plans = []
+        for numbers in alike.values():
+            if len(numbers) == 1:
+                plans.append(self.c.plan_of(self.witnesses[numbers[0]]))
+            else:
+                plans.append(self._ids([self._told_by[n][0] for n in numbers], self._told_by[numbers[0]][1]))
+        return plans
 
     def answered(self, witnesses: Mapping[int, Answer], link: Lookup, there: Plan) -> None:
         for number, answer in witnesses.items():
@@ -195,12 +237,11 @@ def _follow(evaluation: Evaluation, block: Block, plan: Plan) -> None:
     selected = None if known else evaluation.selected(block.number)
     kept = evaluation.selection(block.number) if selected is None else selected.plan
     for link in block.annotated.links:
-        there = c.filter(c.is_not_null(link.present), kept)
         if isinstance(link, Reading):
-            ids = c.project([*carried, *link.attrs], there)
-            plan = ids if evaluation.is_once(link) else c.distinct(ids)
-            evaluation.witnesses.give(link.place.number, partial(c.frame, plan))
-        elif (found := answers(c, link, there, carried)) is not None:
+            evaluation.found(link, kept)
+            continue
+        there = c.filter(is_there(c, link), kept)
+        if (found := answers(c, link, there, carried)) is not None:
             evaluation.answered(found, link, there)
         else:
             _look_up(evaluation, link, there, selected)
@@ -301,25 +342,29 @@ def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -
     block = evaluation.reach(place.block)
     if block is None or not place.annotated.links:
         return place.annotated.plan
-    attrs = {origin(link): link.attrs for link in block.annotated.links}
-    names: list[Expr] = []
+    known = {origin(link): link for link in block.annotated.links}
+    names: dict[int, Expr] = {}
     pairs: list[Expr] = []
     for link in place.annotated.links:
-        for attr, current in zip(link.attrs, attrs[origin(link)], strict=True):
-            name = c.alias(current, "whence_id")
-            names.append(name)
-            pairs.append(c.same(attr, name.toAttribute()))
-    selected = c.project(names, evaluation.selected(block.number).plan)
+        for attr, current in alike(link, known[origin(link)]):
+            if id_of(attr) not in names:
+                name = names[id_of(attr)] = c.alias(current, "whence_id")
+                pairs.append(c.same(attr, name.toAttribute()))
+    # Above a union there are rows of other branches too.
+    link = place.annotated.links[0]
+    branches = in_branch(c, known[origin(link)].when[len(link.when) :])
+    selected = evaluation.selected(block.number).plan
+    selected = c.project(list(names.values()), c.filter(c.conjunction(branches), selected) if branches else selected)
     return c.join(place.annotated.plan, selected, kind, c.conjunction(pairs))
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
     """Identities of the witnesses at several readings of one dataset."""
-    frames = [evaluation.witnesses[place.number] for place in places]
-    ids = frames[0]
-    for frame in frames[1:]:
-        ids = ids.union(frame)
-    return ids if len(frames) == 1 else ids.distinct()
+    if len(places) == 1:
+        return evaluation.witnesses[places[0].number]
+    c = evaluation.c
+    plans = evaluation.ids_at(places)
+    return c.frame(plans[0] if len(plans) == 1 else c.distinct(c.union(plans)))
 
 
 def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
@@ -331,13 +376,10 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
             continue
         found = evaluation.witnesses[reading.number]
         columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]
-        parts.append(found.select(*columns, record_of(c, reading, found).alias("record")))
+        parts.append(c.plan_of(found.select(*columns, record_of(c, reading, found).alias("record"))))
     if not parts:
         return c.spark.createDataFrame([], "output bigint, source string, record string")
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.union(part)
-    return result.distinct()
+    return c.frame(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
 
 
 def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:

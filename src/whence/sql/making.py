@@ -253,6 +253,9 @@ class Making(Contents):
     def long(self, value: int) -> Expr:
         return self.parse(f"{value}L")
 
+    def number(self, value: int) -> Expr:
+        return self._exprs.the("Literal").apply(value)
+
     def _text(self, value: str) -> Expr:
         return self._exprs.the("Literal").apply(value)
 
@@ -287,6 +290,10 @@ class Making(Contents):
 
     def is_numeric(self, expr: Expr) -> bool:
         return self.is_a(expr.dataType(), "org.apache.spark.sql.types.NumericType")
+
+    def where(self, condition: Expr, expr: Attr) -> Expr:
+        """NULL where the condition does not hold."""
+        return self._exprs.If(condition, expr, self.null(expr))
 
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)

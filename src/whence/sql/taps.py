@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
-from whence.sql.blocks import Block, Reading
+from whence.sql.blocks import Block, Reading, in_branch
 from whence.sql.catalyst import Catalyst, Expr, Plan
 from whence.sql.memory import Fact
 from whence.sql.tree import Node
@@ -96,7 +96,9 @@ class Tap:
         for link in block.annotated.links:
             if not isinstance(link, Reading) or len(link.attrs) != 2:
                 raise NotTapped("some rows below the aggregate are not told by file and row")
-            ids += link.attrs
+            # The branches of a union share their columns: what is another branch's is none of this reading's.
+            here = in_branch(c, link.when)
+            ids += [c.where(c.conjunction(here), a) for a in link.attrs] if here else link.attrs
             self._roots.append(c.roots(link.place.leaf.plan))
         self._readings = len(block.annotated.links)
         given = [c.or_less_than_zero(a) if a.nullable() else a for a in ids]

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import operators
-from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace
+from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace, in_branches, is_there, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.evaluation import FEW, all_survive, backward, ids_of
 from whence.sql.lineage import SqlLineage
@@ -73,7 +73,7 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
     there = {id_of(a) for a in c.output(annotated.plan)}
     columns = [a for a in c.output(place.leaf.plan) if id_of(a) in there and c.is_plain(a)][:_COLUMNS]
     width = len(link.attrs)
-    known = c.filter(c.is_not_null(link.present), annotated.plan)
+    known = c.filter(is_there(c, link), annotated.plan)
     told = [c.alias(c.told(a), "whence_value") for a in columns]
     rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *told], known))).collect()
     if len(rows) > FEW:
@@ -129,11 +129,23 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> 
     return c.project(own, c.filter(c.disjunction(marks), plan))
 
 
-def _hits(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> list[tuple[Link, _Hit]]:
-    return [(link, hit) for link in block.annotated.links if (hit := _hit(c, link, seeds)) is not None]
+def _hits(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> list[tuple[Link | None, _Hit]]:
+    """Each with its link; None where it holds by several that read the same rows in branches of one union."""
+    found: list[tuple[Link | None, _Hit]] = []
+    alike: dict[tuple[object, ...], list[Reading]] = {}
+    for link in block.annotated.links:
+        if isinstance(link, Lookup):
+            if (hit := _hit_by_lookup(c, link, seeds)) is not None:
+                found.append((link, hit))
+        elif link.place in seeds:
+            alike.setdefault((id(seeds[link.place]), *same_branches(link)), []).append(link)
+    for links in alike.values():
+        hit = _hit_by_seeds(c, links, seeds[links[0].place])
+        found.append((links[0] if len(links) == 1 else None, hit))
+    return found
 
 
-def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping[ReadingPlace, Seeds]) -> Plan:
+def _touched_by(c: Catalyst, block: Block, link: Link | None, hit: _Hit, seeds: Mapping[ReadingPlace, Seeds]) -> Plan:
     """The rows of the block that the seeds touch by this link."""
     plan = block.annotated.plan
     if isinstance(link, Reading):
@@ -145,23 +157,24 @@ def _touched_by(c: Catalyst, block: Block, link: Link, hit: _Hit, seeds: Mapping
     return c.join(plan, hit.found, "leftsemi", hit.condition)
 
 
-def _hit(c: Catalyst, link: Link, seeds: Mapping[ReadingPlace, Seeds]) -> _Hit | None:
-    if isinstance(link, Reading):
-        given = seeds.get(link.place)
-        return None if given is None else _hit_by_seeds(c, link, given)
+def _hit_by_lookup(c: Catalyst, link: Lookup, seeds: Mapping[ReadingPlace, Seeds]) -> _Hit | None:
     # One by one, since a condition that holds by one link or by another cannot be pushed into any scan.
     below = [_touched_by(c, link.block, *hit, seeds) for hit in _hits(c, link.block, seeds)]
     return _hit_by_rows(c, link, below) if below else None
 
 
-def _hit_by_seeds(c: Catalyst, link: Reading, seeds: Seeds) -> _Hit:
+def _hit_by_seeds(c: Catalyst, links: Sequence[Reading], seeds: Seeds) -> _Hit:
+    """`links` differ in nothing but their branch of a union."""
+    link = links[0]
+    here = in_branches(c, links)
     if seeds.few is not None and 0 < len(seeds.few) <= _LITERALS:
         rows = [[c.equal(a, c.long(v)) for a, v in zip(link.attrs, row, strict=True)] for row in seeds.few]
-        return _Hit(c.disjunction([c.conjunction(row) for row in rows]))
+        return _Hit(c.conjunction([*here, c.disjunction([c.conjunction(row) for row in rows])]))
     ids = seeds.ids()
     plan = c.plan_of(ids if seeds.few is None else F.broadcast(ids))
     names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
-    condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)])
+    pairs = [c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)]
+    condition = c.conjunction([*here, *pairs])
     hint = None
     if seeds.few is not None and ROW in ids.columns:
         hint = c.one_of(link.attrs[-1], [row[-1] for row in seeds.few])
@@ -173,7 +186,7 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     keys = {id_of(key): attr for key, attr in zip(link.keys, link.asked, strict=True)}
     if link.condition is None:
         touches = any(c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], part))).total for part in below)
-        return _Hit(c.is_not_null(link.present) if touches else c.parse("false"))
+        return _Hit(is_there(c, link) if touches else c.parse("false"))
     needed = c.references(link.condition) - set(keys)
     attrs = [a for a in c.output(link.block.annotated.plan) if id_of(a) in needed]
     parts = []
@@ -188,7 +201,7 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
         if all_survive(c, attrs, values):
             literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, values, strict=True)}
             one = c.substitute(link.condition, {**literals, **keys})
-            return _Hit(c.conjunction([c.is_not_null(link.present), one]))
+            return _Hit(c.conjunction([is_there(c, link), one]))
     condition = c.substitute(link.condition, {**by_id, **keys})
     found = touched.plan
     hint = None
@@ -201,7 +214,7 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
             hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
     if touched.local:
         found = c.plan_of(F.broadcast(c.frame(found)))
-    return _Hit(c.conjunction([c.is_not_null(link.present), condition]), found, hint)
+    return _Hit(c.conjunction([is_there(c, link), condition]), found, hint)
 
 
 def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -> Expr | None:

@@ -70,12 +70,26 @@ def tree_of(c: Catalyst, plan: Plan) -> Node:
         given = c.memory.given.get(text[1:].split(" ")[0]) if text.startswith(f"({GIVEN}") else None
         if isinstance(given, Given):
             return given.again(c, plan)
-    node = Node(plan, kind, [tree_of(c, child) for child in c.children(plan)])
+    below = _branches(c, plan) if kind == "Union" else c.children(plan)
+    node = Node(plan, kind, [tree_of(c, child) for child in below])
     for expression in c.subqueries(plan):
         key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())
         node.subquery_kinds[key] = class_name(expression)
     return node
+
+
+def _branches(c: Catalyst, union: Plan) -> list[Plan]:
+    """The branches of a union of unions of ...: a long chain of UNION ALL is as deep as it is long."""
+    found: list[Plan] = []
+    waiting = [union]
+    while waiting:
+        plan = waiting.pop()
+        if class_name(plan) == "Union":
+            waiting += reversed(c.children(plan))
+        else:
+            found.append(plan)
+    return found
 
 
 def rebuild(c: Catalyst, node: Node, exchange: Callable[[Node], Plan | None]) -> Plan:

@@ -1,24 +1,75 @@
 from __future__ import annotations
 
-from whence.sql.blocks import Annotated, Link, maybe_missing
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from whence.sql.blocks import Annotated, Link, Reading, attrs_of
 from whence.sql.builder import Builder
-from whence.sql.catalyst import Expr
+from whence.sql.catalyst import Attr, Catalyst, Expr, id_of, remembered
 from whence.sql.tree import Node
+
+# What an attribute of identities is put in: its name and type, and which one of these it is in its branch.
+_Slot = tuple[str, str, int]
 
 
 def union(node: Node, build: Builder) -> Annotated:
-    """The row in its branch. Each branch carries its own identities and NULL for those of the others."""
+    """The row in its branch. All branches put their identities into the same columns, beside the branch's number."""
     c = build.c
     branches = [build.annotate(child) for child in node.children]
-    columns: list[list[Expr]] = [c.output(child.plan) for child in node.children]
-    links: list[Link] = []
-    for at, branch in enumerate(branches):
-        for link in branch.links:
-            for attr in link.attrs:
-                for i, row in enumerate(columns):
-                    row.append(attr if i == at else c.alias(c.null(attr), attr.name()))
-            # A union's attributes have the ids of its first branch.
-            heads = columns[0][-len(link.attrs) :]
-            links.append(maybe_missing(link, [head.toAttribute() for head in heads]))
-    plans = [c.project(row, branch.plan) for row, branch in zip(columns, branches, strict=True)]
-    return Annotated(c.with_children(node.plan, plans), tuple(links))
+    slots = _Slots(c, [attrs_of(branch.links) for branch in branches])
+    plans = []
+    for number, (child, branch) in enumerate(zip(node.children, branches, strict=True)):
+        row = [*c.output(child.plan), c.alias(c.number(number), "whence_branch"), *slots.row(number)]
+        plans.append(c.project(row, branch.plan))
+    plan = c.with_children(node.plan, plans)
+    # A union's attributes have the ids of its first branch.
+    tells, *heads = [a.withNullability(True) for a in c.output(plan)[len(c.output(node.plan)) :]]
+    links = [
+        _moved(link, slots.places(number, heads), tells, number)
+        for number, branch in enumerate(branches)
+        for link in branch.links
+    ]
+    return Annotated(plan, tuple(links))
+
+
+def _moved(link: Link, places: dict[int, Attr], tells: Attr, number: int) -> Link:
+    attrs = tuple(places[id_of(a)] for a in link.attrs)
+    when = (*((places[id_of(a)], branch) for a, branch in link.when), (tells, number))
+    moved = replace(link, attrs=attrs, when=when)
+    return replace(moved, always=False) if isinstance(moved, Reading) else moved
+
+
+@dataclass(eq=False)
+class _Slots:
+    """Where each branch of a union puts the attributes of its identities."""
+
+    c: Catalyst
+    branches: list[list[Attr]]
+    _of: list[dict[_Slot, Attr]] = field(default_factory=list)
+    _like: dict[_Slot, Attr] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for attrs in self.branches:
+            self._of.append(dict(self._numbered(attrs)))
+            for slot, attr in self._of[-1].items():
+                self._like.setdefault(slot, attr)
+
+    def _numbered(self, attrs: Iterable[Attr]) -> Iterable[tuple[_Slot, Attr]]:
+        seen: Counter[tuple[str, str]] = Counter()
+        for attr in attrs:
+            kind = remembered(attr, "name", attr.name), self.c.type_of(attr)
+            yield (*kind, seen[kind]), attr
+            seen[kind] += 1
+
+    def row(self, number: int) -> list[Expr]:
+        held = self._of[number]
+        return [held[slot] if slot in held else self._missing(slot, like) for slot, like in self._like.items()]
+
+    def _missing(self, slot: _Slot, like: Attr) -> Expr:
+        return self.c.alias(self.c.null(like), slot[0])
+
+    def places(self, number: int, heads: list[Attr]) -> dict[int, Attr]:
+        """Which of the union's attributes each attribute of the branch became."""
+        by_slot = dict(zip(self._like, heads, strict=True))
+        return {id_of(attr): by_slot[slot] for slot, attr in self._of[number].items()}

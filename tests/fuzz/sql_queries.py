@@ -1,0 +1,394 @@
+"""Queries that hypothesis makes and shrinks, run by whence and by the oracle: every answer must be the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import whence
+from fuzz import sql_oracle as oracle
+from fuzz.sql_oracle import Expression, Ids, Oracle, Query, Scan, Tied, Values
+from whence.model import NonDeterministic
+
+# What the sessions of such runs are set to: compiling takes longer than a few rows do.
+SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+_FORMATS = ("values", "values", "python", "parquet", "orc")
+
+
+@dataclass(frozen=True)
+class Table:
+    kinds: tuple[str, ...]
+    rows: tuple[Values, ...]
+    format: str
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    tables: Mapping[str, Table]
+    query: Query
+    asked: int  # which row of the result is asked for by itself
+    seed: tuple[str, int]  # table and row from which forward starts
+
+    def __repr__(self) -> str:
+        tables = "\n".join(f"{name}: {table}" for name, table in self.tables.items())
+        return f"\n{tables}\n{oracle.shown(self.query)}\nasked {self.asked}, forward from {self.seed}"
+
+
+# --- making them
+
+
+@st.composite
+def cases(draw: st.DrawFn, depth: int = 4) -> Case:
+    tables = {f"t{i}": draw(_tables()) for i in range(draw(st.integers(1, 3)))}
+    query = draw(_queries(tables, draw(st.integers(1, depth))))
+    read = sorted({q.table for q in oracle.flat(query) if isinstance(q, Scan)})
+    name = draw(st.sampled_from(read))
+    row = draw(st.integers(0, max(0, len(tables[name].rows) - 1)))
+    return Case(tables, query, draw(st.integers(0, 5)), (name, row))
+
+
+@st.composite
+def _tables(draw: st.DrawFn) -> Table:
+    kinds = ("int", *draw(st.lists(st.sampled_from(oracle.KINDS), min_size=1, max_size=3)))
+    row = st.tuples(*[st.sampled_from(oracle.SOME[kind]) for kind in kinds])
+    rows = draw(st.lists(row, max_size=6))
+    return Table(kinds, tuple(rows), draw(st.sampled_from(_FORMATS)))
+
+
+@st.composite
+def _queries(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    if depth == 0:
+        return draw(_scans(tables))
+    make = draw(st.sampled_from(_MAKERS))
+    return draw(make(tables, depth - 1))
+
+
+@st.composite
+def _scans(draw: st.DrawFn, tables: Mapping[str, Table]) -> Query:
+    name = draw(st.sampled_from(sorted(tables)))
+    kinds = tables[name].kinds
+    columns = draw(st.lists(st.integers(0, len(kinds) - 1), min_size=1, max_size=3, unique=True))
+    return Scan(name, tuple(kinds[c] for c in columns), tuple(columns))
+
+
+def _some(kind: str) -> st.SearchStrategy[Expression]:
+    return st.sampled_from(oracle.SOME[kind]).map(lambda value: oracle.constant(kind, value))
+
+
+@st.composite
+def _expressions(draw: st.DrawFn, kinds: tuple[str, ...], depth: int = 1) -> Expression:
+    here = oracle.column(kinds, draw(st.integers(0, len(kinds) - 1)))
+    how = draw(st.sampled_from(("column", "column", "inner", "coalesce", "case"))) if depth else "column"
+    if how == "inner" and here.kind in ("array", "struct"):
+        return oracle.first_of(here)
+    if how == "inner" and here.kind == "int":
+        return draw(
+            st.sampled_from((oracle.added(here, 1), oracle.in_python(here), oracle.paired(here, oracle.added(here, 1))))
+        )
+    if how == "coalesce":
+        return oracle.coalesced(here, draw(_some(here.kind)))
+    if how == "case":
+        same = [i for i, kind in enumerate(kinds) if kind == here.kind]
+        other = oracle.column(kinds, draw(st.sampled_from(same)))
+        return oracle.either(draw(_conditions(kinds, 0)), here, other)
+    return here
+
+
+@st.composite
+def _conditions(draw: st.DrawFn, kinds: tuple[str, ...], depth: int = 1) -> Expression:
+    if depth and draw(st.booleans()):
+        a, b = draw(_conditions(kinds, 0)), draw(_conditions(kinds, 0))
+        return draw(st.sampled_from((oracle.both("AND", a, b), oracle.both("OR", a, b), oracle.negated(a))))
+    here = draw(_expressions(kinds, depth))
+    if draw(st.integers(0, 4)) == 0:
+        return oracle.is_null(here)
+    same = [i for i, kind in enumerate(kinds) if kind == here.kind]
+    other = draw(_some(here.kind))
+    if same and draw(st.booleans()):
+        other = oracle.column(kinds, draw(st.sampled_from(same)))
+    return oracle.compared(draw(st.sampled_from(("=", "<", ">=", "<>", "<=>"))), here, other)
+
+
+@st.composite
+def _between(draw: st.DrawFn, left: tuple[str, ...], right: tuple[str, ...]) -> Expression:
+    """A condition that compares the sides, where they have columns of one kind."""
+    pairs = [(i, len(left) + j) for i, a in enumerate(left) for j, b in enumerate(right) if a == b]
+    kinds = left + right
+    if not pairs:
+        return draw(_conditions(kinds))
+    i, j = draw(st.sampled_from(pairs))
+    op = draw(st.sampled_from(("=", "=", "=", "<=>", "<")))
+    met = oracle.compared(op, oracle.column(kinds, i), oracle.column(kinds, j))
+    return oracle.both("AND", met, draw(_conditions(kinds, 0))) if draw(st.integers(0, 3)) == 0 else met
+
+
+@st.composite
+def _filters(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    child = draw(_queries(tables, depth))
+    return oracle.Filter(child, draw(_conditions(child.kinds)))
+
+
+@st.composite
+def _projects(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    child = draw(_queries(tables, depth))
+    columns = draw(st.lists(_expressions(child.kinds), min_size=1, max_size=3))
+    return oracle.Project(child, tuple(columns))
+
+
+@st.composite
+def _joins(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    left, right = draw(_queries(tables, depth)), draw(_queries(tables, draw(st.integers(0, depth))))
+    kind = draw(st.sampled_from(("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI", "CROSS")))
+    condition = None if kind == "CROSS" else draw(_between(left.kinds, right.kinds))
+    return oracle.Join(left, right, kind, condition)
+
+
+@st.composite
+def _subqueries(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    left, right = draw(_queries(tables, depth)), draw(_queries(tables, draw(st.integers(0, depth))))
+    how = draw(st.sampled_from(("in", "exists", "scalar")))
+    if how == "in":
+        same = [i for i, kind in enumerate(left.kinds) if kind == right.kinds[0]]
+        if same:
+            return oracle.InSubquery(left, right, draw(st.sampled_from(same)), draw(st.booleans()))
+    if how == "scalar":
+        pairs = [(i, j) for i, a in enumerate(left.kinds) for j, b in enumerate(right.kinds) if a == b]
+        return oracle.Scalar(left, right, draw(st.sampled_from([None, *pairs])))
+    return oracle.Exists(left, right, draw(_between(left.kinds, right.kinds)), draw(st.booleans()))
+
+
+@st.composite
+def _aggregates(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    child = draw(_queries(tables, depth))
+    places = st.integers(0, len(child.kinds) - 1)
+    keys = draw(st.lists(places, max_size=2, unique=True))
+    calls = []
+    for at in draw(st.lists(places, min_size=1, max_size=2)):
+        functions = ["count", "min", "max", "count distinct", *(["sum"] if child.kinds[at] == "int" else [])]
+        calls.append(oracle.Call(draw(st.sampled_from(functions)), at))
+    return oracle.Aggregate(child, tuple(keys), tuple(calls), draw(st.sampled_from((None, None, 1))))
+
+
+@st.composite
+def _set_operations(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    left, right = draw(_queries(tables, depth)), draw(_queries(tables, draw(st.integers(0, depth))))
+    kind = draw(
+        st.sampled_from(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"))
+    )
+    columns = []
+    for want in left.kinds:
+        same = [i for i, k in enumerate(right.kinds) if k == want]
+        other = oracle.column(right.kinds, draw(st.sampled_from(same))) if same else draw(_some(want))
+        columns.append(other)
+    return oracle.SetOperation(left, oracle.Project(right, tuple(columns)), kind)
+
+
+@st.composite
+def _others(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    child = draw(_queries(tables, depth))
+    how = draw(st.sampled_from(("distinct", "top", "window", "window", "explode")))
+    places = st.integers(0, len(child.kinds) - 1)
+    arrays = [i for i, kind in enumerate(child.kinds) if kind == "array"]
+    if how == "top":
+        return oracle.Top(child, draw(st.integers(0, 4)), draw(st.sampled_from((0, 0, 1))), draw(st.booleans()))
+    if how == "window":
+        frame = draw(st.sampled_from(("all", "peers", "two")))
+        return oracle.Windowed(child, draw(places), draw(places), frame)
+    if how == "explode" and arrays:
+        return oracle.Exploded(child, draw(st.sampled_from(arrays)), draw(st.booleans()))
+    if how == "written":
+        return oracle.Written(child)
+    return oracle.Distinct(child)
+
+
+_MAKERS = (_filters, _projects, _joins, _joins, _subqueries, _aggregates, _aggregates, _set_operations, _others)
+
+
+# --- running them
+
+
+@dataclass
+class Tally:
+    """What became of the cases of a run."""
+
+    exact: int = 0
+    widened: int = 0
+    refused: int = 0
+    told: Counter[str] = field(default_factory=Counter)
+
+
+def prepared(spark: SparkSession) -> None:
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+    spark.udf.register("fuzz_odd", F.udf(_odd, "bigint"))
+
+
+def _odd(number: int | None) -> int | None:
+    return None if number is None else number * 2 + 1
+
+
+def check(w: whence.Session, case: Case, home: Path, tally: Tally) -> None:
+    """Raises AssertionError where whence says anything else than the oracle."""
+    work = home / uuid4().hex
+    try:
+        _load(w.spark, case, work)
+        _Check(w, case, work, tally).run()
+    finally:
+        w.spark.catalog.clearCache()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _load(spark: SparkSession, case: Case, work: Path) -> None:
+    for name, table in case.tables.items():
+        columns = [f"k{i}" for i in range(len(table.kinds))] + ["rid"]
+        types = [oracle.TYPES[kind] for kind in table.kinds] + ["BIGINT"]
+        if table.rows:
+            cells = [
+                ", ".join([*[oracle.literal(k, v) for k, v in zip(table.kinds, row, strict=True)], f"{i}L"])
+                for i, row in enumerate(table.rows)
+            ]
+            rows = spark.sql(
+                f"SELECT * FROM VALUES {', '.join(f'({c})' for c in cells)} AS {name}({', '.join(columns)})"
+            )
+        else:
+            rows = spark.sql(
+                f"SELECT {', '.join(f'CAST(NULL AS {t}) {c}' for t, c in zip(types, columns, strict=True))} WHERE false"
+            )
+        if table.format in ("parquet", "orc"):
+            path = str(work / name)
+            rows.repartition(2, "rid").write.format(table.format).save(path)
+            rows = spark.read.format(table.format).load(path)
+        elif table.format == "python":
+            rows = spark.createDataFrame(rows.collect(), rows.schema)
+        rows.createOrReplaceTempView(name)
+
+
+class _Check:
+    def __init__(self, w: whence.Session, case: Case, work: Path, tally: Tally) -> None:
+        self.w, self.case, self.work, self.tally = w, case, work, tally
+        self.query = oracle.numbered(case.query)
+        self.tables = {name: list(table.rows) for name, table in case.tables.items()}
+        self.scans = [q for q in oracle.flat(self.query) if isinstance(q, Scan)]
+
+    def run(self) -> None:
+        judge = Oracle(self.tables)
+        try:
+            expected = judge.rows(self.query)
+        except Tied:
+            self.tally.refused += 1
+            return
+        self._write()
+        df = self.w.spark.sql(oracle.sql(self.query))
+        rows = df.collect()
+        if not judge.widened:
+            assert self._counted(tuple(r) for r in rows) == self._counted(v for v, _ in expected), "the user's rows"
+        try:
+            trace = self.w.backward(df)
+            found = list(self._witnesses(trace))
+        except NonDeterministic:
+            if not judge.widened:
+                raise
+            self.tally.refused += 1
+            return
+        if judge.widened or not trace.exact:
+            assert judge.widened, f"not exact: {trace.notes}"
+            assert not trace.exact, "rows tie at a cut, and the trace calls itself exact"
+            self.tally.widened += 1
+            return
+        self.tally.exact += 1
+        assert Counter(found) == Counter((self._key(v), self._by_table(ids)) for v, ids in expected), "witnesses"
+        self._check_sources(trace, oracle.merged(expected))
+        assert trace.verify().ok, "verify"
+        self._check_forward(df, expected)
+        if expected:
+            self._check_one(df, expected)
+
+    def _write(self) -> None:
+        """Written tables, innermost first."""
+        for number, q in enumerate(reversed([q for q in oracle.flat(self.query) if isinstance(q, oracle.Written)])):
+            q.name = f"written{number}"
+            path = str(self.work / q.name)
+            with self.w.capture():
+                self.w.spark.sql(oracle.sql(q.child)).write.parquet(path)
+            self.w.spark.read.parquet(path).createOrReplaceTempView(q.name)
+
+    def _key(self, row: Values) -> Any:
+        return oracle.keys_of(self.query.kinds, row)
+
+    def _counted(self, rows: Iterator[Values]) -> Counter[Any]:
+        return Counter(self._key(row) for row in rows)
+
+    def _by_table(self, ids: Ids) -> frozenset[tuple[str, int]]:
+        tables = {q.number: q.table for q in self.scans}
+        return frozenset((tables[number], row) for number, row in ids)
+
+    def _witnesses(self, trace: whence.Trace) -> Iterator[tuple[Any, frozenset[tuple[str, int]]]]:
+        names = {reading.number: reading.source for reading in trace.readings}
+        found: dict[int, set[tuple[str, int]]] = {}
+        for number, frame in trace.witnesses_per_output():
+            for row in frame.select("output", "rid").collect():
+                found.setdefault(row.output, set()).add((names[number], row.rid))
+        for row in trace.outputs().collect():
+            yield self._key(tuple(row[1:])), frozenset(found.get(row[0], set()))
+
+    def _check_sources(self, trace: whence.Trace, ids: Ids) -> None:
+        wanted: dict[str, set[int]] = {q.table: set() for q in self.scans}
+        for table, row in self._by_table(ids):
+            wanted[table].add(row)
+        found = {name: sorted(r.rid for r in frame.select("rid").collect()) for name, frame in trace.sources.items()}
+        assert found == {name: sorted(rows) for name, rows in wanted.items() if name in found}, "sources"
+        assert not any(rows for name, rows in wanted.items() if name not in found), "a source is missing"
+        counts = dict(trace.witness_counts)
+        assert counts == {name: len(rows) for name, rows in found.items()}, "witness_counts"
+
+    def _check_forward(self, df: DataFrame, expected: oracle.Rows) -> None:
+        table, row = self.case.seed
+        if not self.tables[table]:
+            return
+        touched = self.w.forward(self.w.spark.table(table).where(f"rid = {row}"), to=df).rows
+        wanted = [v for v, ids in expected if (table, row) in self._by_table(ids)]
+        assert self._counted(tuple(r) for r in touched.collect()) == self._counted(iter(wanted)), "forward"
+
+    def _check_one(self, df: DataFrame, expected: oracle.Rows) -> None:
+        """One row asked for: what the query gives on its witnesses alone, and without them."""
+        values = self._key(expected[self.case.asked % len(expected)][0])
+        ids = oracle.merged([r for r in expected if self._key(r[0]) == values])
+        same = [
+            f"c{i} <=> {oracle.literal(kind, value)}"
+            for i, (kind, value) in enumerate(
+                zip(self.query.kinds, expected[self.case.asked % len(expected)][0], strict=True)
+            )
+        ]
+        trace = self.w.backward(df.where(" AND ".join(same)))
+        assert set(self._witnesses(trace)) == {
+            (self._key(v), self._by_table(i)) for v, i in expected if self._key(v) == values
+        }, "witnesses of one row"
+        assert trace.verify().ok, "verify of one row"
+        if len(trace.readings) != len(self.scans) or any(
+            isinstance(q, oracle.Written) for q in oracle.flat(self.query)
+        ):
+            return  # which reading is which is not to be told from outside
+        self._check_run_without(trace.exclude(df), lambda number, row: (number, row) not in ids, "exclude")
+
+    def _check_run_without(self, df: DataFrame, keep: oracle.Keep, what: str) -> None:
+        judge = Oracle(self.tables, keep)
+        try:
+            wanted = judge.rows(self.query)
+        except Tied:
+            return
+        if not judge.widened:
+            assert self._counted(tuple(r) for r in df.collect()) == self._counted(v for v, _ in wanted), what

@@ -1,0 +1,121 @@
+"""Unions of many branches: what rows carry stays as narrow as with two, and every branch keeps its own witnesses."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import whence
+from whence.sql import Catalyst, SqlLineage
+
+BRANCHES = 12
+
+
+@pytest.fixture(scope="module")
+def birds(tiny: SparkSession) -> DataFrame:
+    tiny.range(24).selectExpr("id", "id % 3 k").createOrReplaceTempView("birds")
+    return tiny.table("birds")
+
+
+@pytest.fixture(scope="module")
+def bees(tiny: SparkSession) -> DataFrame:
+    # A range and local data are told by different numbers of columns of identity.
+    tiny.createDataFrame([(100 + i, i % 2) for i in range(6)], "id bigint, k bigint").createOrReplaceTempView("bees")
+    return tiny.table("bees")
+
+
+def in_parts(df: DataFrame) -> list[DataFrame]:
+    return [df.where(f"id % {BRANCHES} = {i}") for i in range(BRANCHES)]
+
+
+def union(parts: list[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionAll, parts)
+
+
+def ids(df: DataFrame) -> list[int]:
+    return sorted(row.id for row in df.select("id").collect())
+
+
+def test_rows_of_a_union_carry_as_much_with_many_branches_as_with_two(
+    tiny: SparkSession, birds: DataFrame, bees: DataFrame
+) -> None:
+    c = Catalyst(tiny)
+    few = SqlLineage(c, union([birds, bees])).root.annotated
+    many = SqlLineage(c, union([*in_parts(birds), *in_parts(bees)])).root.annotated
+    assert len(many.links) == 2 * BRANCHES
+    assert len(many.attrs) == len(few.attrs)
+
+
+def test_each_branch_has_its_own_witnesses(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:
+    everything = union([*in_parts(birds), *in_parts(bees), birds.groupBy("k").count().selectExpr("count id", "k")])
+    trace = w.backward(everything.where("id in (3, 102)"))
+    assert {name: ids(trace[name]) for name in trace.sources} == {"birds": [3], "bees": [102]}
+    assert dict(trace.witness_counts) == {"birds": 1, "bees": 1}
+    of_each = {reading.number: ids(reading.rows) for reading in trace.readings}
+    assert of_each == {n: [3] if n == 3 else [102] if n == BRANCHES + 102 % BRANCHES else [] for n in of_each}
+    assert trace.verify().ok
+    groups = w.backward(everything.where("id = 8 and k = 1"))
+    assert ids(groups["birds"]) == list(range(1, 24, 3))
+    assert ids(groups["bees"]) == []
+
+
+def test_the_same_rows_by_two_branches_count_once(w: whence.Session, birds: DataFrame) -> None:
+    twice = union([birds, birds.selectExpr("id", "k + 0"), birds]).groupBy("k").count()
+    trace = w.backward(twice.where("k = 0"))
+    assert dict(trace.witness_counts) == {"birds": 8}
+    assert ids(trace["birds"]) == list(range(0, 24, 3))
+    assert [row[0] for row in trace.associations().groupBy("output").count().select("count").collect()] == [8]
+
+
+def test_forward_exclude_and_why_not_know_the_branch(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:
+    everything = union([*in_parts(birds), *in_parts(bees)])
+    report = everything.groupBy("k").count()
+    # Row 0 of the one and row 0 of the other have the same number.
+    assert ids(w.forward(birds.where("id = 0"), to=everything).rows) == [0]
+    assert ids(w.forward(bees.where("id = 100"), to=everything).rows) == [100]
+    assert [row.k for row in w.forward(birds.where("id = 2"), to=report).rows.collect()] == [2]
+    without = w.backward(birds.where("id < 12")).exclude(report)
+    assert {row.k: row["count"] for row in without.collect()} == {0: 4 + 3, 1: 4 + 3, 2: 4}
+    dropped = w.why_not(birds.where("id = 5"), to=everything.where("id <> 5"))
+    assert len(dropped) == BRANCHES  # one for each place that reads it
+    assert [d.reason for d in dropped if "<>" in d.reason or "NOT" in d.reason] == [dropped[5].reason]
+
+
+def test_operators_in_a_branch_show_the_rows_of_that_branch(
+    w: whence.Session, birds: DataFrame, bees: DataFrame
+) -> None:
+    trace = w.backward(union([*in_parts(birds), *in_parts(bees)]).where("id in (3, 4, 102)"))
+    filters = [step for step in trace.steps if step.operator == "Filter" and "%" in step.text]
+    there = {step.number: ids(trace.at(step)) for step in filters}
+    assert sorted(rows for rows in there.values() if rows) == [[3], [4], [102]]
+    above = next(step for step in trace.steps if step.operator == "Union")
+    assert ids(trace.at(above)) == [3, 4, 102]
+    counts = dict(zip([step.number for step in trace.steps], trace.step_counts(), strict=True))
+    assert {number: counts[number] for number in there} == {number: len(rows) for number, rows in there.items()}
+
+
+def test_unions_below_other_operators(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:
+    """A union in the branch of a union, in an outer join, in a window, as text that nests one in the other."""
+    inner = union([birds.where("k = 0"), bees]).where("id > 5")
+    left = union([inner.distinct(), birds.where("id = 1"), inner])
+    joined = left.join(union([bees, bees]).withColumnRenamed("id", "bee"), "k", "left")
+    trace = w.backward(joined.where("id = 6"))
+    assert {name: ids(trace[name]) for name in trace.sources} == {"birds": [6], "bees": [100, 102, 104]}
+    assert trace.verify().ok
+    text = " UNION ALL ".join(f"SELECT id, k FROM birds WHERE id = {i}" for i in range(60))
+    nested = w.backward(w.spark.sql(text).where("id = 7"))
+    assert ids(nested["birds"]) == [7]
+
+
+def test_a_window_over_groups_of_which_none_is_left(w: whence.Session, birds: DataFrame) -> None:
+    """What is computed to nothing on the driver keeps the ids of its columns."""
+    w.spark.createDataFrame([(None,), (None,)], "a bigint").createOrReplaceTempView("nulls")
+    query = """
+        SELECT *, count(*) OVER (PARTITION BY a ORDER BY a) FROM (
+            SELECT a, count(a) b, count(a) c FROM nulls GROUP BY a HAVING count(*) > 1
+        ) WHERE b IS NULL"""
+    trace = w.backward(w.spark.sql(query))
+    assert trace.witness_counts == {"nulls": 0}
+    assert trace.verify().ok
