@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.debug.outliers import NONE_FOUND, Outliers, grubbs_critical, repeated_grubbs
+from whence.debug.tails import improbable
 
 SHOWN_INPUTS = 20
 
@@ -128,13 +129,14 @@ def mine_samples(samples: Iterable[Sample], alpha: float = 0.05) -> Mined:
     for sample in samples:
         if len(sample.counts):
             groups.setdefault(sample.operator, []).append(_Judged(sample, _summary(sample)))
-    for peers in groups.values():
-        _judge(peers, alpha)
     everyone = [j for peers in groups.values() for j in peers]
+    tests = sum(j.sample.considered for j in everyone)
+    for peers in groups.values():
+        _judge(peers, alpha, tests)
     causes: list[_Judged] = []
     consequences: list[_Judged] = []
     for judged in sorted((j for j in everyone if j.reasons), key=lambda j: (j.sample.order, -j.score)):
-        explained = _explained(judged, causes, groups[judged.sample.operator], alpha)
+        explained = _explained(judged, causes, groups[judged.sample.operator], alpha, tests)
         (consequences if explained else causes).append(judged)
     ranked = [sorted(found, key=lambda j: -j.score) for found in (causes, consequences)]
     return Mined(
@@ -145,14 +147,16 @@ def mine_samples(samples: Iterable[Sample], alpha: float = 0.05) -> Mined:
     )
 
 
-def _judge(peers: Sequence[_Judged], alpha: float) -> None:
+def _judge(peers: Sequence[_Judged], alpha: float, tests: int) -> None:
     for judged in peers:
         if judged.sample.considered:
-            _within(judged, [p for p in peers if p is not judged], alpha)
+            _within(judged, [p for p in peers if p is not judged], alpha, tests)
     _among(peers, alpha)
 
 
-def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float) -> bool:
+def _explained(
+    judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float, tests: int
+) -> bool:
     earlier = [
         Cause(c.sample, c.odd) for c in causes if c.odd is not None and c.sample.order < judged.sample.order
     ]  # fmt: skip
@@ -160,16 +164,16 @@ def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judg
         return False
     sample = replace(judged.sample, counts=judged.sample.recount(earlier))
     again = _Judged(sample, _summary(sample))
-    _judge([again, *(_Judged(p.sample, p.summary) for p in peers if p is not judged)], alpha)
+    _judge([again, *(_Judged(p.sample, p.summary) for p in peers if p is not judged)], alpha, tests)
     return not again.reasons
 
 
-def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float) -> None:
+def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float, tests: int) -> None:
     """Phase one: inputs of this instance that stand out, unless most peers have the like."""
     import numpy as np
 
     counts = np.asarray(judged.sample.counts)
-    found = repeated_grubbs(counts, alpha)
+    found = improbable(counts, alpha, tests)
     if not found.found:
         return
     summary = judged.summary
