@@ -1,4 +1,4 @@
-"""How much each witness moved a number of the result: the value it has less the value it would have without the witness.
+"""How much each witness moved a number of the result: its value less the value it would have without the witness.
 
 The query is computed in as many worlds as there are witnesses, all at once (worlds.py). Only where an operator does not
 allow that, the query is run again without each witness in turn.
@@ -17,7 +17,7 @@ from whence.debug.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worl
 from whence.model import WhenceError
 from whence.model.progress import working
 from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
-from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
+from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.sources import FILE, ROW, identify
 
@@ -136,7 +136,9 @@ def _with_rows(
         return joined.select(
             *front, *[x.alias(f"row_{n}" if n.lower() in taken else n) for x, n in zip(shown, columns, strict=True)]
         )
-    text = F.to_json(F.struct(*[x.alias(n) for x, n in zip(shown, columns, strict=True)]), {"ignoreNullFields": "false"})
+    text = F.to_json(
+        F.struct(*[x.alias(n) for x, n in zip(shown, columns, strict=True)]), {"ignoreNullFields": "false"}
+    )
     return joined.select(*front, text.alias("row"))
 
 
@@ -144,7 +146,12 @@ def _with_rows(
 
 
 def _in_all_worlds(
-    lineage: SqlLineage, found: Evaluation, position: int, places: Sequence[ReadingPlace], numbered: DataFrame, count: int
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    places: Sequence[ReadingPlace],
+    numbered: DataFrame,
+    count: int,
 ) -> DataFrame | None:
     """output, world, without, outcome; outputs that are gone in a world are missing. None: it cannot be told so."""
     c = lineage.c
@@ -179,9 +186,7 @@ def _outcomes(found: Evaluation, form: Changed | Full, value: Attr) -> DataFrame
     return found_anew.union(_unaffected(found, form, value, asked, stable))
 
 
-def _unaffected(
-    found: Evaluation, form: Changed, value: Attr, asked: DataFrame, stable: Sequence[Attr]
-) -> DataFrame:
+def _unaffected(found: Evaluation, form: Changed, value: Attr, asked: DataFrame, stable: Sequence[Attr]) -> DataFrame:
     """The asked rows in the worlds of witnesses that do not change their group: a row that a join or window of another
     part of the query brought in."""
     c = found.c
@@ -295,8 +300,8 @@ def _one_by_one(
     if len(rows) > MOST_RUNS or len(outputs) > 1:
         raise WhenceError(
             f"The influence of {len(rows):,} rows of {name} on {len(outputs):,} output rows would need as many runs of "
-            f"the query: it has an operator ({_hindrance(lineage)}) that whence cannot compute without each of many rows "
-            f"at once. Ask about one output row with at most {MOST_RUNS} witnesses."
+            f"the query: it has an operator ({_hindrance(lineage)}) that whence cannot compute without each of many "
+            f"rows at once. Ask about one output row with at most {MOST_RUNS} witnesses."
         )
     told = []
     for i, row in enumerate(rows):

@@ -25,7 +25,7 @@ _V = "v"
 class _Part:
     """One aggregate: what is gathered of each input, and what comes out of the inputs before and behind.
 
-    `prepare(each, rows, keys)` adds columns that need a further look; `single`: an input must have one row in a group."""
+    `prepare(each, rows, keys)` adds columns that need a further look; `single`: an input has one row in a group."""
 
     gathered: dict[str, Column]
     merged: Callable[[_Sides], Column]

@@ -11,13 +11,14 @@ cause: a join that meets a thousand spurious records gives thousands of outputs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from whence.debug.outliers import NONE_FOUND, Outliers, grubbs_critical, repeated_grubbs
-from whence.debug.tails import improbable
+from whence.debug.tails import improbable, rarer_there
 
 SHOWN_INPUTS = 20
 
@@ -151,12 +152,10 @@ def _judge(peers: Sequence[_Judged], alpha: float, tests: int) -> None:
     for judged in peers:
         if judged.sample.considered:
             _within(judged, [p for p in peers if p is not judged], alpha, tests)
-    _among(peers, alpha)
+    _among(peers, alpha / max(tests, 1))
 
 
-def _explained(
-    judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float, tests: int
-) -> bool:
+def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float, tests: int) -> bool:
     earlier = [
         Cause(c.sample, c.odd) for c in causes if c.odd is not None and c.sample.order < judged.sample.order
     ]  # fmt: skip
@@ -173,7 +172,7 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float, tests: int)
     import numpy as np
 
     counts = np.asarray(judged.sample.counts)
-    found = improbable(counts, alpha, tests)
+    found = improbable(counts, alpha, tests, [p.sample.counts for p in peers])
     if not found.found:
         return
     summary = judged.summary
@@ -183,6 +182,9 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float, tests: int)
     # "The like" is half as far from the operator's usual as this instance's extreme.
     usual = float(np.median([p.summary.mean for p in peers] or [summary.mean]))
     if high and sum(p.summary.most - usual >= (summary.most - usual) / 2 for p in peers) >= half:
+        high = False
+    level = math.log(alpha / max(tests, 1))
+    if high and _as_often(int((counts >= found.high).sum()), len(counts), peers, (summary.most + usual) / 2, level):
         high = False
     if low and sum(usual - p.summary.least >= (usual - summary.least) / 2 for p in peers) >= half:
         low = False
@@ -200,6 +202,12 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float, tests: int)
         f"{len(where)} of {summary.inputs} inputs have {what} outputs, the mean is {summary.mean:.3g}"
     )
     judged.score = max(judged.score, found.score)
+
+
+def _as_often(here: int, total: int, peers: Sequence[_Judged], like: float, level: float) -> bool:
+    """Whether inputs of peers are like those that stand out here about as often: then it is the operator's nature."""
+    there = sum(int((p.sample.counts >= like).sum()) for p in peers)
+    return there > 1 and not rarer_there(here, total, there, sum(p.summary.inputs for p in peers), level)
 
 
 def _among(peers: Sequence[_Judged], alpha: float) -> None:

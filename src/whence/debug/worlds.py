@@ -159,9 +159,7 @@ class Worlds:
             if link.place.number not in self._readings:
                 continue
             *theirs, number = [c.alias(a, "whence_world") for a in c.output(self._worlds)]
-            same = c.conjunction(
-                [c.equal(a, other.toAttribute()) for a, other in zip(link.attrs, theirs, strict=True)]
-            )
+            same = c.conjunction([c.equal(a, other.toAttribute()) for a, other in zip(link.attrs, theirs, strict=True)])
             kind = "inner" if self._alone and link.always else "leftouter"
             plan = c.join(plan, c.project([*theirs, number], self._worlds), kind, same)
             missing.append(number.toAttribute())
@@ -264,8 +262,8 @@ class Worlds:
         if rows > MOST_ROWS:
             raise TooManyRows(
                 f"The influence of {self._count:,} rows would need the query to be computed over {rows:,} rows in all, "
-                f"once without each of them; the bound is {MOST_ROWS:,}. Ask about fewer output rows, or about a column "
-                "that is a sum, count, average, extreme, percentile, variance or count of distinct values of its rows."
+                f"once without each of them; the bound is {MOST_ROWS:,}. Ask about fewer output rows, or about a "
+                "column that is a sum, count, average, extreme, percentile, variance or distinct count of its rows."
             )
 
     # --- rows above groups
@@ -278,9 +276,7 @@ class Worlds:
         noted = (*below.passes, passes.toAttribute())
         if isinstance(below, Full):
             return replace(below, plan=c.extend(below.plan, [passes]), passes=noted)
-        return replace(
-            below, plan=c.extend(below.plan, [passes]), anew=c.extend(below.anew, [passes]), passes=noted
-        )
+        return replace(below, plan=c.extend(below.plan, [passes]), anew=c.extend(below.anew, [passes]), passes=noted)
 
     def _projected(self, node: Node, below: Form) -> Form:
         c = self._c
@@ -316,9 +312,7 @@ class Worlds:
             there = c.conjunction([c.negation(c.same(a, number)) for a in form.missing_in])
             return Full(c.join(rows, numbers, "inner", there), number, form.ids)
         others = [c.alias(a, "whence_world") for a in c.output(form.affected)]
-        gone = c.conjunction(
-            [c.same(a, o.toAttribute()) for a, o in zip((number, *form.keys), others, strict=True)]
-        )
+        gone = c.conjunction([c.same(a, o.toAttribute()) for a, o in zip((number, *form.keys), others, strict=True)])
         same = c.join(c.join(rows, numbers, "cross", None), c.project(others, form.affected), "leftanti", gone)
         columns = [a for a in c.output(form.anew) if id_of(a) != id_of(form.world)]
         fresh = [c.alias(a, "whence_anew") for a in (*columns, form.world)]
