@@ -132,8 +132,11 @@ def test_nested_joined_and_windowed(session: whence.Session, query: str) -> None
 def test_many_witnesses_of_two_sources_with_their_rows(session: whence.Session) -> None:
     """An average of averages, above 200 witnesses; the filter above only chooses the row."""
     spark = session.spark
-    spark.range(600).selectExpr("id", "id % 20 as g", "double(id % 7) as v").createOrReplaceTempView("inf_many")
-    spark.range(20).selectExpr("id as g", "'city ' || id as record").createOrReplaceTempView("inf_names")
+    many = [(n, n % 20, float(n % 7)) for n in range(600)]
+    spark.createDataFrame(many, "id int, g int, v double").createOrReplaceTempView("inf_many")
+    spark.createDataFrame([(g, f"city {g}") for g in range(20)], "g int, record string").createOrReplaceTempView(
+        "inf_names"
+    )
     report = spark.sql(
         "select avg(m) x from (select record, avg(v) m from inf_many join inf_names using (g) group by record) "
         "having avg(m) > 2.99"
