@@ -184,11 +184,16 @@ class Session:
         self._store.make()
         return guard(self, self._files / "culprits", on_error)
 
-    def minimize(self, df: DataFrame, fails: Callable[[list[Row]], bool], rows: list[Row] | None = None) -> Minimal:
-        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses."""
+    def minimize(
+        self, df: DataFrame, fails: Callable[[list[Row]], bool], rows: list[Row] | None = None, **limits: Any
+    ) -> Minimal:
+        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses.
+
+        `tests=` and `seconds=` limit the search (docs/debug.md)."""
         from whence.debug.minimize import minimize
 
-        return minimize(self, df, fails, rows)
+        self._require_open()
+        return minimize(self, df, fails, rows, **limits)
 
     def clean(self, root: Any, *args: Any, **options: Any) -> Any:
         """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""

@@ -38,7 +38,15 @@ def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSessio
     def negative(result: list[Row]) -> bool:
         return any(row.total is not None and row.total < 0 for row in result)
 
-    least = w.minimize(report, fails=negative, rows=report.collect())
+    rows_of_report = report.collect()
+    cut_short = w.minimize(report, fails=negative, rows=rows_of_report, tests=4)
+    assert cut_short.tests == 4
+    assert "stopped after 4 tests" in cut_short.stopped
+    assert 611 in [row.id for row in cut_short.sources["sales_min"]]
+    assert 1 < cut_short.size < cut_short.witnesses
+    assert negative(cut_short.rows)
+    least = w.minimize(report, fails=negative, rows=rows_of_report)
+    assert not least.stopped
     assert [row.id for row in least.sources["sales_min"]] == [611]
     assert [row.shop for row in least.sources["shops_min"]] == [3]
     assert least.size == 2
@@ -58,3 +66,7 @@ def test_two_rows_that_fail_only_together(w: whence.Session, spark: SparkSession
 def test_what_does_not_fail_says_so(w: whence.Session, spark: SparkSession) -> None:
     with pytest.raises(DoesNotFail, match="nothing to minimise"):
         w.minimize(spark.range(3), fails=lambda rows: False)
+    with pytest.raises(whence.WhenceError, match="at least one test"):
+        w.minimize(spark.range(3), fails=lambda rows: True, tests=0)
+    with pytest.raises(whence.WhenceError, match="takes a DataFrame, and this is a"):
+        w.minimize(spark.sparkContext.parallelize([1]), fails=lambda rows: True)  # type: ignore[arg-type]

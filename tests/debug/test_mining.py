@@ -157,6 +157,46 @@ def test_the_join_where_a_query_fans_out(w: whence.Session, spark: SparkSession,
     assert "sold" not in suspects  # each of its rows led to one row of the result
 
 
+NATURES = {
+    "geometric": lambda random, n: random.geometric(0.15, n),
+    "Zipf": lambda random, n: random.zipf(2.0, n),
+    "Poisson": lambda random, n: random.poisson(4, n),
+    "rare": lambda random, n: random.poisson(0.3, n),
+    "constant": lambda random, n: np.full(n, 3),
+    "two modes": lambda random, n: np.where(random.random(n) < 0.1, random.poisson(60, n), random.poisson(3, n)),
+    "uniform": lambda random, n: random.integers(0, 30, n),
+    "log normal": lambda random, n: np.round(random.lognormal(1.5, 1, n)).astype(int),
+}
+
+
+def program(nature: str, seed: int, fault: int = 0) -> list[Sample]:
+    """Two operators, each in one instance or four; the fault is in the first instance of the second one."""
+    random = np.random.default_rng(seed)
+    size, instances = (60, 300, 1000)[seed % 3], 1 if seed % 5 == 0 else 4
+    samples = []
+    for operator in ("first", "second"):
+        for instance in range(instances):
+            counts = NATURES[nature](random, size)
+            if operator == "second" and instance == 0:
+                counts[7] += fault
+            samples.append(Sample(operator, str(instance), counts, order=operator == "second"))
+    return samples
+
+
+def test_multiplicities_that_are_skewed_by_nature_are_no_fault() -> None:
+    """One program in twenty may be accused by chance; of programs with a fault, what is accused must be the fault."""
+    accused = [(n, seed) for n in NATURES for seed in range(5) if mine_samples(program(n, seed)).suspects]
+    assert len(accused) <= len(NATURES) * 5 // 20, accused
+    found = right = 0
+    for nature, fault in (("Poisson", 50), ("constant", 50), ("rare", 50), ("geometric", 400), ("uniform", 100)):
+        for seed in range(4):
+            named = [(s.operator, s.instance) for s in mine_samples(program(nature, seed, fault)).suspects]
+            found += len(named)
+            right += ("second", "0") in named
+    assert right >= 19
+    assert right / found >= 0.9
+
+
 # -- RDDs --------------------------------------------------------------------------------------------------------------
 
 

@@ -103,6 +103,16 @@ def test_a_thin_sample_is_made_closer_where_good_rows_get_in(
     assert answer.exact
 
 
+@pytest.mark.parametrize("condition", ["x < 0", "x >= 41 and y < 30000"])
+def test_an_exact_threshold_among_many_values(w: whence.Session, spark: SparkSession, condition: str) -> None:
+    """More values than the sample has rows, so that the bins' borders are never the threshold itself."""
+    rows = spark.range(-100_000, 100_000).selectExpr("id as x", "id * 7919 % 100003 as y", "pmod(hash(id), 5) as z")
+    answer = w.explain(rows.where(condition), rows.where(f"not ({condition})"))
+    assert answer.exact
+    ((cause),) = answer.causes
+    assert len(cause.conditions) == condition.count("and") + 1
+
+
 def test_nothing_sets_random_rows_apart(w: whence.Session, log: DataFrame) -> None:
     even, odd = (log.where(f"id % 2 = {r}").select("agent", "cached") for r in (0, 1))
     answer = w.explain(even, odd)

@@ -32,6 +32,7 @@ _CLOSER = 4_000  # good rows to add where the conditions let some in
 _SEEN = 400  # of them in the sample are enough to judge by
 _NOISE = 0.001  # good rows per bad one that conditions may let in without a closer look
 _STEPS = 1_000  # places for a threshold between two bins
+_ZOOMS = 6  # times that the place found is looked at more closely
 _CHOICES = 80  # conditions that a column offers, about
 _ALIKE = 0.8  # of the error rate inside: rows as bad as that belong to the cause
 _SIMPLE = ("tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "date", "timestamp")
@@ -325,24 +326,45 @@ def _halves(row: Sequence[Any], at: int) -> tuple[list[Any], list[Any]]:
 
 def _likeliest(
     condition: Condition, window: tuple[float, float], others: Column, bad: DataFrame, good: DataFrame
-) -> float:
-    """The threshold within the window that tells bad from good rows best, of a thousand."""
+) -> Any:
+    """The threshold within the window that tells bad from good rows best: a value that rows have.
+
+    Of a thousand steps the best border; then, as long as the steps beside it hold several values, the same again
+    between them."""
     from pyspark.sql import functions as F
 
-    low, high = window
     column = F.expr(condition.parameter)
-    step = (high - low) / _STEPS
-    # One step below the window and one above it hold all the rows beyond.
-    number = F.greatest(F.lit(-1), F.least(F.lit(_STEPS), F.floor((column - F.lit(low)) / F.lit(step))))
-    counts = []
-    for rows in (bad, good):
-        found = np.zeros(_STEPS + 2)
-        for row in rows.where(others & column.isNotNull()).groupBy(number.alias("n")).count().collect():
-            found[int(row["n"]) + 1] = row["count"]
-        counts.append(found)
-    below = [np.cumsum(c) for c in counts]  # rows under the upper end of each step
-    worth = [gain(b, g, below[0][-1] - b, below[1][-1] - g) for b, g in zip(below[0][:-1], below[1][:-1], strict=True)]
-    return low + int(np.argmax(worth)) * step
+    low, high = window
+    edge: Any = condition.value
+    for _ in range(_ZOOMS):
+        step = (high - low) / _STEPS
+        # One step below the window and one above it hold all the rows beyond.
+        number = F.greatest(F.lit(-1), F.least(F.lit(_STEPS), F.floor((column - F.lit(low)) / F.lit(step))))
+        counts = [np.zeros(_STEPS + 2), np.zeros(_STEPS + 2)]
+        least: dict[int, Any] = {}
+        most: dict[int, Any] = {}
+        for which, rows in enumerate((bad, good)):
+            grouped = rows.where(others & column.isNotNull()).groupBy(number.alias("n"))
+            for n, count, first, last in grouped.agg(F.count("*"), F.min(column), F.max(column)).collect():
+                at = int(n) + 1
+                counts[which][at] = count
+                least[at], most[at] = min(first, least.get(at, first)), max(last, most.get(at, last))
+        filled = sorted(least)
+        if len(filled) < 2:
+            break
+        under = [np.cumsum(c) for c in counts]
+        whole = [float(u[-1]) for u in under]
+        worth = [gain(under[0][i], under[1][i], whole[0] - under[0][i], whole[1] - under[1][i]) for i in filled[:-1]]
+        best = int(np.argmax(worth))
+        below, above = filled[best], filled[best + 1]
+        edge = least[above]
+        mixed = [i for i in (below, above) if least[i] != most[i] and counts[0][i] and counts[1][i]]
+        inner = [i for i in mixed if 0 < i < _STEPS + 1]
+        if not inner:
+            break
+        low, high = float(least[min(inner)]), float(most[max(inner)])
+        high += (high - low) / _STEPS  # the largest value belongs to the last step
+    return edge
 
 
 def _merged(rule: Sequence[Condition]) -> tuple[Condition, ...]:

@@ -1,166 +1,326 @@
-"""How much each witness moved a number of the result.
+"""How much each witness moved a number of the result: its value less the value it would have without the witness.
 
-Where the number is a sum, count, average, minimum or maximum over rows that hold the witnesses themselves, this is
-worked out in one query. Elsewhere each witness is left out in turn and the query run again.
+The query is computed in as many worlds as there are witnesses, all at once (worlds.py). Only where an operator does not
+allow that, the query is run again without each witness in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from whence.debug.replay import Restriction, restricted
+from whence.debug.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worlds
 from whence.model import WhenceError
 from whence.model.progress import working
-from whence.sql import Evaluation, Lookup, Reading, ReadingPlace, SqlLineage, evaluation
-from whence.sql.catalyst import Expr, class_name, id_of
+from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
+from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
-from whence.sql.tree import Node
+from whence.sql.sources import FILE, ROW, identify
 
+# Where the query must be run again without each witness, it is run at most so many times.
 MOST_RUNS = 200
 
-_CLOSED = ("Sum", "Count", "Average", "Min", "Max")
-_AS_IT_IS = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Settled")
-_SCHEMA = "output bigint, source string, record string, influence double"
+_CHOOSING = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Project")
+_ROW_BY_ROW = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "Project", "Generate", "Expand")
+_COLUMNS = ("output", "source", "record", "influence", "without", "outcome")
+_SCHEMA = "output bigint, source string, record string, influence double, without double, outcome string, row string"
+_WORLD = "whence_world"
+_FLOATS = ("float", "double")
 
 
-@dataclass(frozen=True, eq=False)
-class _Aggregated:
-    """The aggregate function behind a column, and the lookup of the grouping it stands in."""
-
-    function: str
-    value: Expr
-    link: Lookup
-
-
-def influence(lineage: SqlLineage, found: Evaluation, column: str, names: Mapping[int, str]) -> DataFrame:
+def influence(
+    lineage: SqlLineage,
+    found: Evaluation,
+    column: str,
+    names: Mapping[str, Sequence[ReadingPlace]],
+    source: str | None = None,
+) -> DataFrame:
     columns = lineage.frame.columns
     if column not in columns:
         raise WhenceError(f"The result has no column {column!r}; its columns are {', '.join(columns)}.")
-    closed = _aggregate_behind(lineage, columns.index(column))
-    parts: list[DataFrame] = []
-    done: set[int] = set()
+    position = columns.index(column)
+    kind = lineage.frame.schema[position].dataType.simpleString()
+    if not (kind in ("tinyint", "smallint", "int", "bigint", *_FLOATS, "boolean") or kind.startswith("decimal(")):
+        raise WhenceError(
+            f"Influence is told of numbers, and {column} is of the type {kind}. Ask about another column, or about a "
+            f"number made of it, such as size({column})."
+        )
+    parts = []
     with lineage.c.quietly():
-        if closed is not None:
-            for link in closed.link.block.annotated.links:
-                if isinstance(link, Reading) and link.place.number in names:
-                    parts.append(_closed_form(found, closed, link, names))
-                    done.add(link.place.number)
-        for place in lineage.readings:
-            if place.number in names and place.number not in done:
-                parts.append(_one_by_one(lineage, found, place, column, names))
+        for name, places in names.items():
+            if source in (None, name):
+                with working(f"what {column} is without each row of {name}"):
+                    parts.append(_of_source(lineage, found, position, name, places, in_columns=source is not None))
     if not parts:
         return lineage.c.spark.createDataFrame([], _SCHEMA)
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.union(part)
-    return result.orderBy(F.abs("influence").desc_nulls_last(), OUTPUT, "source", "record")
+    result = reduce(DataFrame.union, parts)
+    # What decides whether there is a value at all comes before what moves it.
+    order = [F.col("influence").isNotNull(), F.abs(F.col("influence")).desc()]
+    return result.orderBy(F.col("source"), *order, F.col(OUTPUT), F.col("record"))
 
 
-def _aggregate_behind(lineage: SqlLineage, position: int) -> _Aggregated | None:
+def _of_source(
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    name: str,
+    places: Sequence[ReadingPlace],
+    *,
+    in_columns: bool,
+) -> DataFrame:
     c = lineage.c
-    node: Node = lineage.tree
-    wanted = id_of(c.output(node.plan)[position])
-    while node.kind != "Aggregate":
-        if node.subqueries or node.kind not in (*_AS_IT_IS, "Project"):
-            return None
-        if node.kind == "Project":
-            by_id = {id_of(e): e for e in c.items(node.plan.projectList())}
-            inner = by_id[wanted]
-            if class_name(inner) == "Alias":
-                inner = inner.child()
-            if class_name(inner) != "AttributeReference":
-                return None
-            wanted = id_of(inner)
-        node = node.children[0]
-    links = [link for link in lineage.root.annotated.links if isinstance(link, Lookup) and link.node is node]
-    named = next((e for e in c.items(node.plan.aggregateExpressions()) if id_of(e) == wanted), None)
-    if not links or named is None or class_name(named) != "Alias":
-        return None
-    call = named.child()
-    if class_name(call) != "AggregateExpression" or call.isDistinct() or call.filter().isDefined():
-        return None
-    function = class_name(call.aggregateFunction())
-    arguments = c.children(call.aggregateFunction())
-    if function not in _CLOSED or len(arguments) != 1:
-        return None
-    return _Aggregated(function, arguments[0], links[0])
+    pairs = _pairs(found, places)  # output, identity...
+    ids = pairs.columns[1:]
+    nobody = c.spark.range(1).select(*[F.lit(None).cast("bigint").alias(i) for i in ids], F.lit(NO_WORLD).alias(_WORLD))
+    numbered = pairs.select(*ids).distinct().withColumn(_WORLD, F.monotonically_increasing_id())
+    worlds = c.materialise(c.plan_of(numbered.union(nobody)))
+    count = worlds.count() - 1
+    outcomes = _in_all_worlds(lineage, found, position, places, worlds, count) if count else None
+    if outcomes is None:
+        outcomes = _one_by_one(lineage, found, position, name, places, worlds)
+    renamed = worlds.withColumnsRenamed({i: f"of_{i}" for i in ids})
+    asked = pairs.join(renamed, [F.col(i) == F.col(f"of_{i}") for i in ids]).drop(*[f"of_{i}" for i in ids])
+    values = _values(found, position)
+    told = (
+        asked.join(values, OUTPUT)
+        .join(outcomes.withColumnsRenamed({OUTPUT: "of_output", _WORLD: "of_world"}),
+              (F.col(OUTPUT) == F.col("of_output")) & (F.col(_WORLD) == F.col("of_world")), "left")
+        .withColumn("outcome", F.coalesce("outcome", F.lit("gone")))
+    )  # fmt: skip
+    record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
+    told = told.withColumn("record", record)
+    told = told.withColumn("influence", F.col("value") - F.col("without"))
+    return _with_rows(c, told, ids, name, places[0], in_columns=in_columns)
 
 
-def _closed_form(found: Evaluation, closed: _Aggregated, link: Reading, names: Mapping[int, str]) -> DataFrame:
+def _pairs(found: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
+    frames = [found.witnesses[place.number] for place in places]
+    names = [OUTPUT, *[f"whence_id{i}" for i in range(len(frames[0].columns) - 1)]]
+    if frames[0].columns[-2:] == [FILE, ROW]:
+        names[-2:] = [FILE, ROW]
+    elif len(names) == 2:
+        names[-1] = ROW
+    return reduce(DataFrame.union, [frame.toDF(*names) for frame in frames]).distinct()
+
+
+def _values(found: Evaluation, position: int) -> DataFrame:
     c = found.c
     assert found.output is not None
-    value = c.alias(closed.value, "value")
-    rows = c.frame(c.project([found.output, value, *link.attrs], found.plan_at(closed.link.block.number)))
-    ids = rows.columns[2:]
-    number = F.col("value").cast("double")
-    each = rows.groupBy(OUTPUT, *ids).agg(
-        F.sum(number).alias("s"), F.count("value").alias("n"), F.min(number).alias("low"), F.max(number).alias("high")
+    assert found.rows is not None
+    column = c.output(found.lineage.tree.plan)[position]
+    value = c.project([found.output, c.alias(column, "value")], c.plan_of(found.rows))
+    return c.frame(value).select(OUTPUT, F.col("value").cast("double"))
+
+
+def _with_rows(
+    c: Catalyst, told: DataFrame, ids: Sequence[str], name: str, place: ReadingPlace, *, in_columns: bool
+) -> DataFrame:
+    """With the witnesses' own values: as columns of their own, or as one column of JSON where sources differ."""
+    leaf = identify(c, place.leaf)
+    fresh = [c.alias(a, f"whence_own{i}") for i, a in enumerate(leaf.columns)]
+    identity = [c.alias(a, f"whence_of{i}") for i, a in enumerate(leaf.ids)]
+    own = c.frame(c.project([*fresh, *identity], leaf.plan))
+    if place.leaf.kind == "LogicalRelation" or len(ids) > 1:
+        own = own.dropDuplicates([f"whence_of{i}" for i in range(len(ids))])  # rows told by their contents may be equal
+    condition = [F.col(one) == F.col(f"whence_of{i}") for i, one in enumerate(ids)]
+    columns = [a.name() for a in leaf.columns]
+    shown = [F.col(f"whence_own{i}") for i in range(len(columns))]
+    joined = told.join(own, condition, "left").withColumn("source", F.lit(name))
+    front = [F.col(n) for n in _COLUMNS]
+    if in_columns:
+        taken = {n.lower() for n in _COLUMNS}
+        return joined.select(
+            *front, *[x.alias(f"row_{n}" if n.lower() in taken else n) for x, n in zip(shown, columns, strict=True)]
+        )
+    text = F.to_json(
+        F.struct(*[x.alias(n) for x, n in zip(shown, columns, strict=True)]), {"ignoreNullFields": "false"}
     )
-    record = evaluation.record_of(c, link.place, each.select(OUTPUT, *ids))
-    moved = _moved(closed.function)
-    return each.select(
-        OUTPUT, F.lit(names[link.place.number]).alias("source"), record.alias("record"), moved.alias("influence")
+    return joined.select(*front, text.alias("row"))
+
+
+# --- all worlds at once
+
+
+def _in_all_worlds(
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    places: Sequence[ReadingPlace],
+    numbered: DataFrame,
+    count: int,
+) -> DataFrame | None:
+    """output, world, without, outcome; outputs that are gone in a world are missing. None: it cannot be told so."""
+    c = lineage.c
+    try:
+        everywhere = Worlds(lineage, places, c.plan_of(numbered), count, alone=_alone(c, lineage.tree))
+        form = everywhere.form(lineage.tree)
+        if isinstance(form, Removal):
+            return c.spark.createDataFrame([], f"output bigint, {_WORLD} bigint, without double, outcome string")
+        if not isinstance(form, Changed | Full):
+            return None
+        return _outcomes(found, form, c.output(lineage.tree.plan)[position])
+    except NoWorlds:
+        return None
+
+
+def _outcomes(found: Evaluation, form: Changed | Full, value: Attr) -> DataFrame:
+    """Of every asked row that is there in a world: what it is there."""
+    c = found.c
+    stable = [a for attrs in form.ids.values() for a in attrs]
+    told = [c.alias(a, f"s{n}") for n, a in enumerate(stable)]
+    passes = [c.alias(a, f"p{n}") for n, a in enumerate(form.passes)]
+    anew = form.anew if isinstance(form, Changed) else form.plan
+    rows = c.frame(c.project([c.alias(form.world, _WORLD), c.alias(value, "without"), *told, *passes], anew))
+    rows = rows.withColumn("without", F.col("without").cast("double"))
+    kept = reduce(Column.__and__, [F.coalesce(f"p{n}", F.lit(False)) for n in range(len(passes))], F.lit(True))
+    outcome = F.when(~kept, "filtered").when(F.col("without").isNull(), "null").otherwise("value")
+    asked = _asked(found, form, stable)
+    there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
+    found_anew = rows.join(asked, there).select(OUTPUT, _WORLD, "without", outcome.alias("outcome"))
+    if isinstance(form, Full):
+        return found_anew
+    return found_anew.union(_unaffected(found, form, value, asked, stable))
+
+
+def _unaffected(found: Evaluation, form: Changed, value: Attr, asked: DataFrame, stable: Sequence[Attr]) -> DataFrame:
+    """The asked rows in the worlds of witnesses that do not change their group: a row that a join or window of another
+    part of the query brought in."""
+    c = found.c
+    rows = c.frame(
+        c.project([
+            c.alias(value, "without"), *[c.alias(a, f"s{n}") for n, a in enumerate(stable)],
+            *[c.alias(a, f"k{n}") for n, a in enumerate(form.keys)],
+        ], form.plan)
+    )  # fmt: skip
+    there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
+    affected = c.frame(form.affected).toDF(_WORLD, *[f"of{n}" for n in range(len(form.keys))])
+    worlds = affected.select(_WORLD).distinct()
+    every = rows.join(asked, there).crossJoin(worlds)
+    names = [F.col(f"k{n}").eqNullSafe(F.col(f"of{n}")) for n in range(len(form.keys))]
+    changed = affected.withColumnRenamed(_WORLD, "changed")
+    left = every.join(changed, [F.col(_WORLD) == F.col("changed"), *names], "leftanti")
+    return left.select(OUTPUT, _WORLD, F.col("without").cast("double"), F.lit("value").alias("outcome"))
+
+
+def _asked(found: Evaluation, form: Changed | Full, stable: Sequence[Attr]) -> DataFrame:
+    """The asked rows, by number, with what tells each of them in every world."""
+    c = found.c
+    assert found.output is not None
+    assert found.rows is not None
+    known: dict[ReadingPlace | Node, tuple[Attr, ...]] = {}
+    for link in found.lineage.root.annotated.links:
+        if isinstance(link, Reading):
+            known[link.place] = link.attrs
+        elif isinstance(link, Lookup):
+            known[link.node] = link.attrs[1:]
+    rows = c.plan_of(found.rows)
+    if set(form.ids) <= set(known):
+        theirs = [a for origin in form.ids for a in known[origin]]
+        return c.frame(c.project([found.output, *[c.alias(a, f"a{n}") for n, a in enumerate(theirs)]], rows))
+    # A window's rows are told by their values: rows that are alike take turns, in the order of their fractions.
+    if isinstance(form, Changed):
+        whole = form.plan
+    else:
+        whole = c.filter(c.equal(form.world, c.long(NO_WORLD)), form.plan)
+    if form.passes:
+        whole = c.filter(c.conjunction(list(form.passes)), whole)
+    own = c.output(found.lineage.tree.plan)
+    both = []
+    for plan, first in ((rows, [found.output]), (whole, [c.alias(a, f"a{n}") for n, a in enumerate(stable)])):
+        side = c.frame(c.project([*first, *[c.alias(a, f"o{n}") for n, a in enumerate(own)]], plan))
+        fractions = [f"o{n}" for n, a in enumerate(own) if c.type_of(a) in _FLOATS]
+        alike = [f"o{n}" for n in range(len(own)) if f"o{n}" not in fractions]
+        turn = F.row_number().over(Window.partitionBy(*alike).orderBy(*fractions, F.lit(0)))
+        both.append((side.withColumn("turn", turn).drop(*fractions), alike))
+    (asked, alike), (there, _) = both
+    there = there.withColumnsRenamed({name: f"other_{name}" for name in (*alike, "turn")})
+    same = [F.col(name).eqNullSafe(F.col(f"other_{name}")) for name in (*alike, "turn")]
+    return asked.join(there, same).select(OUTPUT, *[f"a{n}" for n in range(len(stable))])
+
+
+def _alone(c: Catalyst, node: Node) -> bool:
+    """Whether the witnesses are all that the asked rows can come from in any world. Not so under a window or a limit,
+    where other rows move up, nor where what was aggregated decides what is filtered, joined or grouped above."""
+    while node.kind in _CHOOSING and node.children:
+        node = node.children[0]
+    if node.kind not in ("Aggregate", "Distinct"):
+        return False
+    below = node.children[0]
+    renamed: dict[int, int] = {}
+    while below.kind in ("Project", "SubqueryAlias", "View") and not below.subqueries:
+        if below.kind == "Project":
+            for e in c.items(below.plan.projectList()):
+                if class_name(e) == "Alias" and class_name(e.child()) == "AttributeReference":
+                    renamed[id_of(e)] = id_of(e.child())
+        if below.children[0].kind not in ("Project", "SubqueryAlias", "View", "Aggregate"):
+            break
+        below = below.children[0]
+    if node.kind == below.kind == "Aggregate":
+        keys = {id_of(e) for e in c.items(below.plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
+        for key in c.items(node.plan.groupingExpressions()):
+            for a in c.references(key):
+                while a in renamed:
+                    a = renamed[a]
+                if a not in keys:
+                    return False
+        below = below.children[0]
+    return all(
+        not n.subqueries
+        and (
+            n.kind in _ROW_BY_ROW
+            or not n.children
+            or (n.kind == "Join" and str(n.plan.joinType().toString()) in ("Inner", "Cross", "LeftOuter", "RightOuter"))
+        )
+        for n in below.walk()
     )
 
 
-def _moved(function: str) -> Column:
-    output = Window.partitionBy(OUTPUT)
-    if function == "Sum":
-        return F.coalesce("s", F.lit(0.0))
-    if function == "Count":
-        return F.col("n").cast("double")
-    if function == "Average":
-        total, count = F.sum("s").over(output), F.sum("n").over(output)
-        mine = F.coalesce("s", F.lit(0.0))
-        without = F.when(count > F.col("n"), (total - mine) / (count - F.col("n"))).otherwise(F.lit(0.0))
-        return total / count - without
-    name, best, order = ("low", F.min, F.asc_nulls_last) if function == "Min" else ("high", F.max, F.desc_nulls_last)
-    now = best(name).over(output)
-    # Without the best witness the next best counts; without any other nothing changes.
-    place = F.row_number().over(Window.partitionBy(OUTPUT).orderBy(order(name)))
-    following = F.lead(name).over(Window.partitionBy(OUTPUT).orderBy(order(name)))
-    return F.when(place == 1, now - F.coalesce(following, F.lit(0.0))).otherwise(F.lit(0.0))
+# --- one world after the other
 
 
 def _one_by_one(
-    lineage: SqlLineage, found: Evaluation, place: ReadingPlace, column: str, names: Mapping[int, str]
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    name: str,
+    places: Sequence[ReadingPlace],
+    numbered: DataFrame,
 ) -> DataFrame:
     """Run the asked query once without each witness."""
     c = lineage.c
-    spark = c.spark
-    ids = found.witnesses[place.number]
-    records = ids.withColumn("record", evaluation.record_of(c, place, ids)).collect()
-    if not records:
-        return spark.createDataFrame([], _SCHEMA)
-    outputs = {row[OUTPUT] for row in records}
-    if len(records) > MOST_RUNS or len(outputs) > 1:
+    schema = f"output bigint, {_WORLD} bigint, without double, outcome string"
+    rows = [row for row in numbered.collect() if row[_WORLD] != NO_WORLD]
+    outputs = [row[0] for row in _values(found, position).collect()]
+    if not rows:
+        return c.spark.createDataFrame([], schema)
+    if len(rows) > MOST_RUNS or len(outputs) > 1:
         raise WhenceError(
-            f"The influence of {len(records)} rows of {names[place.number]} on {len(outputs)} output rows would need "
-            f"as many runs of the query, since {column} is no plain sum, count, average, minimum or maximum of them. "
-            f"Ask about one output row with at most {MOST_RUNS} witnesses."
+            f"The influence of {len(rows):,} rows of {name} on {len(outputs):,} output rows would need as many runs of "
+            f"the query: it has an operator ({_hindrance(lineage)}) that whence cannot compute without each of many "
+            f"rows at once. Ask about one output row with at most {MOST_RUNS} witnesses."
         )
-    value = _number(lineage.frame, column)
-    rows = []
-    for i, row in enumerate(records):
-        with working(f"leaving out row {i + 1} of {len(records)}"):
-            one = c.frame(c.plan_of(ids.where(_is(row, ids.columns))))
-            without = _number(restricted(lineage, None, Restriction("leftanti", {place.number: one})), column)
-        moved = None if value is None else value - (without or 0.0)
-        rows.append((row[OUTPUT], names[place.number], row["record"], moved))
-    return spark.createDataFrame(rows, _SCHEMA)
+    told = []
+    for i, row in enumerate(rows):
+        with working(f"leaving out row {i + 1} of {len(rows)} of {name}"):
+            one = c.frame(c.plan_of(numbered.where(F.col(_WORLD) == row[_WORLD]).drop(_WORLD)))
+            without = restricted(lineage, None, Restriction("leftanti", {place.number: one for place in places}))
+            first = c.frame(c.project([c.alias(c.output(c.plan_of(without))[position], "x")], c.plan_of(without)))
+            values = first.select(F.col("x").cast("double")).head(2)
+        if len(values) > 1:
+            raise WhenceError(
+                "Without one of its witnesses the asked row becomes several rows, so there is no one value to compare "
+                "with. Ask about a column of an aggregate."
+            )
+        if values:
+            value = values[0][0]
+            told.append((outputs[0], row[_WORLD], value, "null" if value is None else "value"))
+    return c.spark.createDataFrame(told, schema)
 
 
-def _is(row: object, columns: list[str]) -> Column:
-    condition = F.lit(True)
-    for i, name in enumerate(columns):
-        condition = condition & F.col(name).eqNullSafe(F.lit(row[i]))  # type: ignore[index]
-    return condition
-
-
-def _number(df: DataFrame, column: str) -> float | None:
-    first = df.select(F.col(column).cast("double")).first()
-    return None if first is None else first[0]
+def _hindrance(lineage: SqlLineage) -> str:
+    plain = (*_CHOOSING, *_ROW_BY_ROW, "Aggregate", "Window", "Distinct", "Union")
+    return next((n.text for n in lineage.tree.walk() if n.children and n.kind not in (*plain, "Join")), "a subquery")

@@ -8,6 +8,7 @@ those rows.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,40 +20,70 @@ from pyspark.sql import functions as F
 from whence.debug.attached import Attached
 from whence.debug.trace import Trace
 from whence.model import WhenceError
+from whence.model.progress import working
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
-from whence.sql.catalyst import Plan, class_name, id_of, to_list
+from whence.sql.catalyst import FEW_ROWS, Plan, class_name, id_of, to_list
 
 _POSITION = "whence_position"
 _ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
 Fails = Callable[[list[Row]], bool]
 
 
+MOST_TESTS = 2_000
+MOST_SECONDS = 3_600.0
+
+
 class DoesNotFail(WhenceError):
+    pass
+
+
+class _Stopped(Exception):
     pass
 
 
 @dataclass(frozen=True)
 class Minimal:
-    """`sources`: rows of each source, all of which are needed for the failure."""
+    """`sources`: rows of each source, all of which are needed for the failure (unless `stopped` says why that is not
+    known)."""
 
     sources: Mapping[str, list[Row]]
     rows: list[Row]  # what the query gives on them
     witnesses: int  # how many rows the failing output came from
     tests: int  # how often the query was run to find them
+    stopped: str = ""  # why the search ended before it was known that all of these rows are needed
 
     @property
     def size(self) -> int:
         return sum(len(rows) for rows in self.sources.values())
 
 
-def minimize(session: Attached, df: DataFrame, fails: Fails, rows: list[Row] | None = None) -> Minimal:
-    """`fails(rows)` says whether these result rows show the fault. `rows`: the result, where it is at hand already."""
+def minimize(
+    session: Attached,
+    df: DataFrame,
+    fails: Fails,
+    rows: list[Row] | None = None,
+    *,
+    tests: int = MOST_TESTS,
+    seconds: float = MOST_SECONDS,
+) -> Minimal:
+    """`fails(rows)` says whether these result rows show the fault. `rows`: the result, where it is at hand already.
+
+    After `tests` runs of the query or `seconds` the search ends with the smallest set of rows so far."""
+    if not hasattr(df, "_jdf"):
+        raise WhenceError(
+            f"minimize takes a DataFrame, and this is a {type(df).__name__}. Of an RDD, trace the failing record to "
+            "its sources (rdd.filter(...).getLineage().goBackAll().collect()) and make a DataFrame of them."
+        )
+    if tests < 1 or seconds <= 0:
+        raise WhenceError(
+            f"minimize needs at least one test and some time; it was given {tests} and {seconds} seconds."
+        )
     rows = df.collect() if rows is None else rows
     if not fails(rows):
         raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
     alone = next((row for row in rows if fails([row])), None)
     asked = df if alone is None else only_row(df, alone, _keys(df, alone, rows))
-    return _Minimizing(session, df, asked, fails).run()
+    return _Minimizing(session, df, asked, fails, tests, seconds).run()
 
 
 def only_row(df: DataFrame, row: Row, positions: Sequence[int] | None = None) -> DataFrame:
@@ -90,8 +121,14 @@ class _Minimizing:
     """The witnesses are those of `asked`; what is run on parts of them is `df` itself, since the asked row's own values
     change with them."""
 
-    def __init__(self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails) -> None:
+    def __init__(
+        self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails, most_tests: int, seconds: float
+    ) -> None:
         self._fails = fails
+        self._most_tests = most_tests
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._smallest: list[Range] | None = None  # that was seen to fail
         self._trace: Trace = session.backward(asked)
         self._lineage: SqlLineage = self._trace._lineage
         self._whole: SqlLineage = session.backward(df)._lineage
@@ -104,13 +141,19 @@ class _Minimizing:
 
     def run(self) -> Minimal:
         total = self._materialise()
-        least = self._least()
-        if _size(least) == total and not self._still_fails(least):
-            raise DoesNotFail(
-                "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how many "
-                "there are."
-            )
-        return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests)
+        stopped = ""
+        try:
+            least = self._least()
+            if _size(least) == total and not self._still_fails(least):
+                raise DoesNotFail(
+                    "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how "
+                    "many there are."
+                )
+        except _Stopped as limit:
+            everything = [(first, first + count) for *_, runs in self._kept.values() for first, _, count in runs]
+            least = everything if self._smallest is None else self._smallest
+            stopped = f"stopped after {limit}: {_size(least):,} rows are the fewest so far, and may not all be needed"
+        return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests, stopped)
 
     def _least(self) -> list[Range]:
         """Reading by reading, the largest first: a join needs one row of each side, which one search over all sides
@@ -124,18 +167,22 @@ class _Minimizing:
                 before = spans[number]
                 if _size(before):
                     fails = partial(self._fails_with, others)
-                    spans[number] = [] if fails([]) else self._least_of(number, before, fails)
+                    spans[number] = [] if fails([]) else self._least_of(number, before, others, fails)
                     shrunk = shrunk or _size(before) > _size(spans[number])
             shrunk = shrunk and len(spans) > 1 and max(map(_size, spans.values())) > 1
         return [r for ranges in spans.values() for r in ranges]
 
-    def _least_of(self, number: int, ranges: list[Range], fails: Callable[[Sequence[Range]], bool]) -> list[Range]:
+    def _least_of(
+        self, number: int, ranges: list[Range], others: list[Range], fails: Callable[[Sequence[Range]], bool]
+    ) -> list[Range]:
         """Many witnesses are first cut down to few, which are then kept apart: a test reads all that is kept."""
-        if _size(ranges) > _SMALL:
-            ranges = _ddmin(ranges, fails, _SMALL)
-            if 1 < _size(ranges) <= _SMALL:
-                place, _, output, _ = self._kept[number]
-                ranges = self._keep(place, self._leaf(number, ranges), output)
+        for enough in (_SMALL, FEW_ROWS):
+            if _size(ranges) > enough:
+                ranges = _ddmin(ranges, fails, enough)
+                if 1 < _size(ranges) <= enough:
+                    place, _, output, _ = self._kept[number]
+                    ranges = self._keep(place, self._leaf(number, ranges), output)
+                    self._smallest = [*others, *ranges]  # under their new numbers
         return _ddmin(ranges, fails)
 
     def _fails_with(self, others: list[Range], ranges: Sequence[Range]) -> bool:
@@ -150,7 +197,7 @@ class _Minimizing:
     def _keep(self, place: ReadingPlace, leaf: Plan, output: list[Any]) -> list[Range]:
         """Compute the rows of a reading and number them, from the next number on."""
         c = self._c
-        kept = c.materialise(c.extend(leaf, [c.alias(c.position(), _POSITION)]))
+        kept = c.frame(c.keep(c.extend(leaf, [c.alias(c.position(), _POSITION)])).plan)
         # Spark numbers the rows of a partition in sequence, so that counts tell all positions
         part = F.shiftright(F.col(_POSITION), 33).alias("part")
         runs = []
@@ -161,9 +208,17 @@ class _Minimizing:
         return [(first, first + count) for first, _, count in runs]
 
     def _still_fails(self, ranges: Sequence[Range]) -> bool:
+        if self.tests >= self._most_tests:
+            raise _Stopped(f"{self.tests:,} tests")
+        if time.monotonic() > self._end:
+            raise _Stopped(f"{self._seconds:g} seconds and {self.tests:,} tests")
         self.tests += 1
         shape = Row(*self._names)
-        return bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
+        with working(f"test {self.tests}: does it still fail on {_size(ranges):,} rows?"):
+            failed = bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
+        if failed and (self._smallest is None or _size(ranges) < _size(self._smallest)):
+            self._smallest = list(ranges)
+        return failed
 
     def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
         c = self._c

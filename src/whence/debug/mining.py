@@ -11,12 +11,14 @@ cause: a join that meets a thousand spurious records gives thousands of outputs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from whence.debug.outliers import NONE_FOUND, Outliers, grubbs_critical, repeated_grubbs
+from whence.debug.tails import improbable, rarer_there
 from whence.model.text import visible
 
 SHOWN_INPUTS = 20
@@ -129,13 +131,14 @@ def mine_samples(samples: Iterable[Sample], alpha: float = 0.05) -> Mined:
     for sample in samples:
         if len(sample.counts):
             groups.setdefault(sample.operator, []).append(_Judged(sample, _summary(sample)))
-    for peers in groups.values():
-        _judge(peers, alpha)
     everyone = [j for peers in groups.values() for j in peers]
+    tests = sum(j.sample.considered for j in everyone)
+    for peers in groups.values():
+        _judge(peers, alpha, tests)
     causes: list[_Judged] = []
     consequences: list[_Judged] = []
     for judged in sorted((j for j in everyone if j.reasons), key=lambda j: (j.sample.order, -j.score)):
-        explained = _explained(judged, causes, groups[judged.sample.operator], alpha)
+        explained = _explained(judged, causes, groups[judged.sample.operator], alpha, tests)
         (consequences if explained else causes).append(judged)
     ranked = [sorted(found, key=lambda j: -j.score) for found in (causes, consequences)]
     return Mined(
@@ -146,14 +149,14 @@ def mine_samples(samples: Iterable[Sample], alpha: float = 0.05) -> Mined:
     )
 
 
-def _judge(peers: Sequence[_Judged], alpha: float) -> None:
+def _judge(peers: Sequence[_Judged], alpha: float, tests: int) -> None:
     for judged in peers:
         if judged.sample.considered:
-            _within(judged, [p for p in peers if p is not judged], alpha)
-    _among(peers, alpha)
+            _within(judged, [p for p in peers if p is not judged], alpha, tests)
+    _among(peers, alpha / max(tests, 1))
 
 
-def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float) -> bool:
+def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judged], alpha: float, tests: int) -> bool:
     earlier = [
         Cause(c.sample, c.odd) for c in causes if c.odd is not None and c.sample.order < judged.sample.order
     ]  # fmt: skip
@@ -161,16 +164,16 @@ def _explained(judged: _Judged, causes: Sequence[_Judged], peers: Sequence[_Judg
         return False
     sample = replace(judged.sample, counts=judged.sample.recount(earlier))
     again = _Judged(sample, _summary(sample))
-    _judge([again, *(_Judged(p.sample, p.summary) for p in peers if p is not judged)], alpha)
+    _judge([again, *(_Judged(p.sample, p.summary) for p in peers if p is not judged)], alpha, tests)
     return not again.reasons
 
 
-def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float) -> None:
+def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float, tests: int) -> None:
     """Phase one: inputs of this instance that stand out, unless most peers have the like."""
     import numpy as np
 
     counts = np.asarray(judged.sample.counts)
-    found = repeated_grubbs(counts, alpha)
+    found = improbable(counts, alpha, tests, [p.sample.counts for p in peers])
     if not found.found:
         return
     summary = judged.summary
@@ -180,6 +183,9 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float) -> None:
     # "The like" is half as far from the operator's usual as this instance's extreme.
     usual = float(np.median([p.summary.mean for p in peers] or [summary.mean]))
     if high and sum(p.summary.most - usual >= (summary.most - usual) / 2 for p in peers) >= half:
+        high = False
+    level = math.log(alpha / max(tests, 1))
+    if high and _as_often(int((counts >= found.high).sum()), len(counts), peers, (summary.most + usual) / 2, level):
         high = False
     if low and sum(usual - p.summary.least >= (usual - summary.least) / 2 for p in peers) >= half:
         low = False
@@ -197,6 +203,12 @@ def _within(judged: _Judged, peers: Sequence[_Judged], alpha: float) -> None:
         f"{len(where)} of {summary.inputs} inputs have {what} outputs, the mean is {summary.mean:.3g}"
     )
     judged.score = max(judged.score, found.score)
+
+
+def _as_often(here: int, total: int, peers: Sequence[_Judged], like: float, level: float) -> bool:
+    """Whether inputs of peers are like those that stand out here about as often: then it is the operator's nature."""
+    there = sum(int((p.sample.counts >= like).sum()) for p in peers)
+    return there > 1 and not rarer_there(here, total, there, sum(p.summary.inputs for p in peers), level)
 
 
 def _among(peers: Sequence[_Judged], alpha: float) -> None:

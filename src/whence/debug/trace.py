@@ -228,14 +228,16 @@ class Trace:
             readings = {name: [self._rows_of([place]) for place in places] for name, places in self._names.items()}
             return with_sources(verdict, self.sources, readings)
 
-    def influence(self, column: str) -> DataFrame:
-        """The witnesses ranked by how much each moved that column: columns output, source, record, influence.
+    def influence(self, column: str, source: str | None = None) -> DataFrame:
+        """The witnesses ranked, source by source, by how much each moved that column: columns output, source, record,
+        influence, without, outcome, and the witness itself (with `source`: its own columns; else `row`, as JSON).
 
-        Influence is the value that the output has less the value it would have without the witness."""
+        Influence is the value that the output has less `without`, the value it would have without the witness."""
         from whence.debug.influence import influence
 
-        names = {place.number: name for name, places in self._names.items() for place in places}
-        return influence(self._lineage, self._found_per_output, column, names)
+        if source is not None:
+            self._names_or_error(source)
+        return influence(self._lineage, self._found_per_output, column, self._names, source)
 
     def explain(self, source: str | None = None, **options: Any) -> Explanation:
         """Conditions on a source's columns that set the witnesses apart from its other rows.
