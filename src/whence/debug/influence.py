@@ -17,6 +17,7 @@ from whence.debug.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worl
 from whence.model import WhenceError
 from whence.model.progress import working
 from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
+from whence.sql.blocks import told_by
 from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.sources import FILE, ROW, identify
@@ -214,9 +215,9 @@ def _asked(found: Evaluation, form: Changed | Full, stable: Sequence[Attr]) -> D
     known: dict[ReadingPlace | Node, tuple[Attr, ...]] = {}
     for link in found.lineage.root.annotated.links:
         if isinstance(link, Reading):
-            known[link.place] = link.attrs
+            known[link.place] = told_by(link)
         elif isinstance(link, Lookup):
-            known[link.node] = link.attrs[1:]
+            known[link.node] = told_by(link)
     rows = c.plan_of(found.rows)
     if set(form.ids) <= set(known):
         theirs = [a for origin in form.ids for a in known[origin]]

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from whence.debug.leave_one_out import left_out
 from whence.model import WhenceError
 from whence.sql import Catalyst, Node, Place, Reading, ReadingPlace, SqlLineage
+from whence.sql.blocks import in_branch, told_by
 from whence.sql.catalyst import Attr, Expr, Plan, class_name, id_of
 
 NO_WORLD = -1
@@ -153,13 +154,14 @@ class Worlds:
         ids: dict[ReadingPlace | Node, tuple[Attr, ...]] = {}
         for link in annotated.links:
             if not isinstance(link, Reading):
-                ids[link.node] = link.attrs[1:]
+                ids[link.node] = told_by(link)
                 continue
-            ids[link.place] = link.attrs
+            ids[link.place] = told_by(link)
             if link.place.number not in self._readings:
                 continue
             *theirs, number = [c.alias(a, "whence_world") for a in c.output(self._worlds)]
-            same = c.conjunction([c.equal(a, other.toAttribute()) for a, other in zip(link.attrs, theirs, strict=True)])
+            pairs = [c.equal(a, other.toAttribute()) for a, other in zip(link.attrs, theirs, strict=True)]
+            same = c.conjunction([*pairs, *in_branch(c, link.when)])
             kind = "inner" if self._alone and link.always else "leftouter"
             plan = c.join(plan, c.project([*theirs, number], self._worlds), kind, same)
             missing.append(number.toAttribute())

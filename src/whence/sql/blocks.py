@@ -129,6 +129,12 @@ def is_there(c: Catalyst, link: Link) -> Expr:
     return c.conjunction([c.is_not_null(link.present), *in_branch(c, link.when)])
 
 
+def told_by(link: Link) -> tuple[Attr, ...]:
+    """What tells the rows of a block apart, of what stands at this link."""
+    own = link.attrs if isinstance(link, Reading) else link.attrs[1:]
+    return (*own, *(attr for attr, _ in link.when))
+
+
 def alike(below: Link, above: Link) -> Iterator[tuple[Attr, Attr]]:
     """What a link's attributes at one operator are called at another one further up in its block."""
     yield from zip(below.attrs, above.attrs, strict=True)
