@@ -64,6 +64,9 @@ class Computed(PipelinedRDD[Any, Any]):
     # The two ways to be computed
 
     def _plain(self) -> RDD[Any]:
+        instead = self.ctx._instead.get()
+        if instead is not None:
+            return instead.twin(self)
         if self._twin is None:
             self._twin = self._make_twin()
             if self._storage is not None and not self._twin.is_cached:
