@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -21,6 +23,7 @@ from whence.store.record import Names, record
 from whence.store.results import Results
 from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
 from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, uses, versions
+from whence.store.schema import events as told
 
 Named = Dataset | tuple[str, str] | str
 """A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
@@ -54,16 +57,42 @@ class Catalog:
         """
 
         def work(connection: sa.Connection) -> None:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
+            _one_writer(connection)
             known = _known_runs(connection, [observation.run.id for observation in observations])
             upsert_all(connection, runs, [run_row(observation.run) for observation in observations], ["id"])
             names = Names()
             for observation in observations:
-                ended = observation.run.ended or observation.run.started
-                at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
-                record(connection, observation, at, names, again=observation.run.id in known)
+                record(connection, observation, _at(observation.run), names, again=observation.run.id in known)
                 known.add(observation.run.id)
+
+        self._write(work)
+
+    def record_events(
+        self,
+        events: Mapping[str, list[Mapping[str, Any]]],
+        observe: Callable[[str, list[Mapping[str, Any]]], Observation],
+    ) -> None:
+        """Keep events of runs, each once, and record what all of a run's say together: all of it or nothing."""
+
+        def work(connection: sa.Connection) -> None:
+            _one_writer(connection)
+            names = Names()
+            for run_id, some in events.items():
+                kept = {
+                    row.digest: row.event for row in connection.execute(sa.select(told).where(told.c.run == run_id))
+                }
+                fresh = {_digest(event): event for event in some}
+                fresh = {digest: event for digest, event in fresh.items() if digest not in kept}
+                if not fresh:
+                    continue
+                observation = observe(run_id, [*kept.values(), *fresh.values()])
+                known = _known_runs(connection, [run_id])
+                upsert(connection, runs, run_row(observation.run), ["id"])
+                connection.execute(
+                    told.insert(),
+                    [{"run": run_id, "digest": digest, "event": event} for digest, event in fresh.items()],
+                )
+                record(connection, observation, _at(observation.run), names, again=bool(known))
 
         self._write(work)
 
@@ -379,6 +408,19 @@ class Catalog:
             retrying(work)
         except DBAPIError as error:
             raise StoreError(f"The store {self._location} cannot be written: {error.orig}") from error
+
+
+def _one_writer(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":  # SQLite has no other
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
+
+
+def _at(run: Run) -> float:
+    return (run.ended or run.started or datetime.now(timezone.utc)).timestamp()
+
+
+def _digest(event: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(event, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _known_runs(connection: sa.Connection, ids: list[str]) -> set[str]:

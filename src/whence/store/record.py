@@ -136,6 +136,17 @@ class _Writer:
                 after[link.target] = self._add_version(link.target, "append")
         if rows:
             self._c.execute(edges.insert(), rows)
+        for place, number in mapping.items() if again else ():
+            # what an earlier observation of this run linked without its columns
+            self._c.execute(
+                edges.update()
+                .where(
+                    edges.c.run == observation.run.id,
+                    edges.c.target == self._found[place].id,
+                    edges.c.mapping.is_(None),
+                )
+                .values(mapping=number)
+            )
         self.use(before, after)
 
     def use(self, before: dict[int, int], after: dict[int, int]) -> None:
