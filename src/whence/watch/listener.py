@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.store.private import is_own
+from whence.watch.parent import parent_of
 from whence.watch.sources import Place
 
 if TYPE_CHECKING:
@@ -73,9 +74,11 @@ class Listener:
         frame: Any = df
         return str(self._watcher.plan(frame._jdf.queryExecution()))
 
-    def leaf_ids(self, df: DataFrame) -> list[int]:
+    def leaf_ids(self, df: DataFrame) -> tuple[list[int], list[int]]:
+        """The attributes of a DataFrame's leaves, and the RDDs that these read."""
         frame: Any = df
-        return [int(number) for number in self._watcher.leafIds(frame._jdf.queryExecution()).split()]
+        attributes, _, rdds = str(self._watcher.leafIds(frame._jdf.queryExecution())).partition("|")
+        return [int(number) for number in attributes.split()], [int(number) for number in rdds.split()]
 
     def output_ids(self, df: DataFrame) -> list[int]:
         frame: Any = df
@@ -116,7 +119,8 @@ class Listener:
             uris = hadoop.get("hive.metastore.uris") or context._conf.get("spark.hive.metastore.uris", "")
             if uris:
                 metastore = uris.split(",")[0].replace("thrift://", "hive://")
-        return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId)
+        parent = parent_of(context._conf.get, os.environ)
+        return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId, parent=parent)
 
     def _make(self) -> Any:
         # py4j remembers methods by the name of their class, so one JVM must see the class only once: the gateway, which
