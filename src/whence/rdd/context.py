@@ -256,8 +256,8 @@ class LineageContext(SparkContext):
             def sources() -> list[tuple[int, int]]:
                 return [place for b in bases for place in b.sources()]  # type: ignore[misc]
 
-            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch)
-            return LineageRDD(self, base, (), twin)
+            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch, before=tuple(bases))
+            return LineageRDD(self, base, (), twin, inputs=tuple(rdds))
 
         def build_tagged() -> Any:
             joined = rdds[0]._tagged_jrdd(0)
@@ -265,7 +265,8 @@ class LineageContext(SparkContext):
                 joined = joined.union(r._tagged_jrdd(0))
             return joined
 
-        made = LineageRDD(self, Base(node, build_tagged, Tagged()), (), twin)
+        base = Base(node, build_tagged, Tagged(), before=tuple(bases))
+        made = LineageRDD(self, base, (), twin, inputs=tuple(rdds))
         alike = pairwise and rdds[0].partitioner is not None and rdds[0].partitioner == rdds[1].partitioner
         if alike and self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
             made.partitioner = rdds[0].partitioner

@@ -34,10 +34,12 @@ class Computed(PipelinedRDD[Any, Any]):
         partitioner: Partitioner | None = None,
         preserves: bool = True,
         barrier: bool = False,
+        inputs: tuple[Computed, ...] = (),
     ) -> None:
         self.ctx = context
         self._base, self._steps = base, steps
         self._make_twin = twin
+        self._inputs = inputs  # whose twins this one's is made of
         self._twin: RDD[Any] | None = None
         self._tagged: dict[int, Any] = {}
         self._view: RDD[Any] | None = None
@@ -64,10 +66,19 @@ class Computed(PipelinedRDD[Any, Any]):
     # The two ways to be computed
 
     def _plain(self) -> RDD[Any]:
-        if self._twin is None:
-            self._twin = self._make_twin()
-            if self._storage is not None and not self._twin.is_cached:
-                self._twin.persist(self._storage)
+        under: list[Computed] = [self]
+        while under:  # a loop: a program may have more steps than Python's stack has frames
+            made = under[-1]
+            first = [i for i in made._inputs if i._twin is None] if made._twin is None else []
+            if first:
+                under.extend(first)
+                continue
+            under.pop()
+            if made._twin is None:
+                made._twin = made._make_twin()
+                if made._storage is not None and not made._twin.is_cached:
+                    made._twin.persist(made._storage)
+        assert self._twin is not None
         return self._twin
 
     def _pinned(self) -> bool:
@@ -84,7 +95,7 @@ class Computed(PipelinedRDD[Any, Any]):
         if not self._pinned() or (not self._steps and not self._base.tagged):
             return self._base, self._steps
         if self._own_base is None:
-            self._own_base = Base(self.node, lambda: self._tagged_jrdd(0), Tagged())
+            self._own_base = Base(self.node, lambda: self._tagged_jrdd(0), Tagged(), before=(self._base,))
         return self._own_base, ()
 
     def _stage(self, steps: tuple[Step, ...], node: Node | None, out: str, shuffle: Shuffle | None) -> Any:

@@ -201,6 +201,8 @@ class Table:
         """Positions in `space` (ascending) to those in `space + 1`."""
         link = self.links[space]
         kind = link["kind"]
+        if kind in ("identity", "counts"):  # what was not read of the arrivals became nothing
+            positions = positions[: np.searchsorted(positions, link["n"])]
         if kind == "identity":
             return positions
         if kind == "counts":

@@ -95,6 +95,7 @@ class Stage:
         return bool(self.segments) and not self.segments[0].ops and _elements(self.segments[0].barrier)
 
     def _stream(self, split: int, chunks: Iterable[Chunk], table: Writer) -> Stream:
+        _make_room(self.segments)
         elements = self._elements_arrive()
         met: ColumnsLink | None = None
         if self.pair_node is not None:
@@ -266,6 +267,7 @@ def without_lineage(made: list[Segment]) -> Callable[[int, Any], Any]:
     """The segments over flat records, lazily: for actions that stop early and jobs that look at data beforehand."""
 
     def run(split: int, records: Iterable[Any]) -> Iterator[Any]:
+        _make_room(made)
         forget: Any = _Forgetful()
         stream: Stream = ([record] for record in records)
         for segment in made:
@@ -276,6 +278,13 @@ def without_lineage(made: list[Segment]) -> Callable[[int, Any], Any]:
         return itertools.chain.from_iterable(stream)
 
     return run
+
+
+def _make_room(made: list[Segment]) -> None:
+    """Each segment pulls from the one before: a few frames of Python's stack beside those of the user's function."""
+    needed = 1000 + 5 * len(made)
+    if sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 def _elements(barrier: Barrier | None) -> bool:
@@ -351,7 +360,8 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
                         total = made if total is None else total + made
                         whole = False
                     yield out
-            except (GeneratorExit, KeyboardInterrupt, SystemExit):
+            except GeneratorExit:  # a function over the partition has read enough: what it was given stands
+                counts.add(len(some), None if whole else total)
                 raise
             except Exception as failed:
                 raise _first_failure(ops, some, split, failed) from None
@@ -366,15 +376,22 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
 def _through(
     ops: list[Narrow], records: list[Any], counts: AnyInts | None
 ) -> Iterator[tuple[list[Any], AnyInts | None]]:
-    """Pieces of the outputs, each with how many of it every input became."""
+    """Pieces of the outputs, each with how many of it every input became. A loop, not a recursion: a chain may have
+    more steps than Python's stack has frames."""
     if not ops:
         yield records, counts
         return
-    rest = ops[1:]
-    for out, made in ops[0].run(records):
-        composed = _composed(counts, made)
-        if rest and out:
-            yield from _through(rest, out, composed)
+    under = [(iter(ops[0].run(records)), counts)]
+    while under:
+        pieces, before = under[-1]
+        piece = next(pieces, None)
+        if piece is None:
+            under.pop()
+            continue
+        out, made = piece
+        composed = _composed(before, made)
+        if out and len(under) < len(ops):
+            under.append((iter(ops[len(under)].run(out)), composed))
         else:
             yield out, composed
 
@@ -386,8 +403,9 @@ def through(ops: list[Narrow], records: list[Any]) -> Iterator[tuple[list[Any], 
 def _composed(first: AnyInts | None, then: AnyInts | None) -> AnyInts | None:
     if first is None or then is None:
         return then if first is None else first
-    sums = np.concatenate(([0], np.cumsum(then)))
-    ends = np.cumsum(first)
+    sums = np.zeros(len(then) + 1, dtype=np.int64)  # numpy would make floats of unsigned and signed numbers together
+    np.cumsum(then, out=sums[1:])
+    ends = np.cumsum(first, dtype=np.int64)
     result: AnyInts = sums[ends] - sums[ends - first]
     return result
 
