@@ -18,6 +18,7 @@ from pyspark.shuffle import get_used_memory
 from pyspark.taskcontext import TaskContext
 
 from whence.model import NonDeterministic
+from whence.model.quiet import again
 from whence.rdd.barriers import Barrier, Stream
 from whence.rdd.codec import AnyInts
 from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
@@ -78,7 +79,7 @@ class Stage:
         if self.forget:
             if self.prelude is not None:
                 chunks = _prelude(self.prelude, split, chunks)
-            return itertools.chain.from_iterable(self._stream(split, chunks, _Nowhere()))
+            return itertools.chain.from_iterable(_once_more(self._stream(split, chunks, _Nowhere())))
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
@@ -167,6 +168,16 @@ def _undisturbed(table: Writer) -> Iterator[None]:
         raise
     finally:
         gc.set_threshold(*before)
+
+
+def _once_more(stream: Stream) -> Stream:
+    """What the user's functions do here, they have done before: actors in them capture nothing."""
+    while True:
+        with again():
+            records = next(stream, None)
+        if records is None:
+            return
+        yield records
 
 
 class _Buckets:
