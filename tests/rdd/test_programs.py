@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import HealthCheck, given, settings
 from pyspark.errors import PythonException
 
-from fuzz.rdd_programs import check, check_stages, program
+from fuzz.rdd_local import HERE, check_locally, local_program
+from fuzz.rdd_programs import Program, check, check_stages, program, programs
 from whence.rdd import LineageContext
 
 
@@ -61,6 +66,20 @@ def test_programs_of_one_stage(lc: LineageContext) -> None:
 @pytest.mark.parametrize("seed", [11, 20, 26, 37, 50, 56])
 def test_programs(lc: LineageContext, seed: int) -> None:
     check(lc, program(seed))
+
+
+def test_programs_of_several_stages(lc: LineageContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHASHSEED", "0")  # PySpark wants it set where it hashes; every worker has it
+    for seed in range(40):
+        check_locally(lc, local_program(seed))
+
+
+@given(programs())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_programs_that_hypothesis_thinks_of(lc: LineageContext, given_program: Program) -> None:
+    kept = tuple(name for name in given_program.names if name in HERE)
+    with patch.dict(os.environ, PYTHONHASHSEED="0"):
+        check_locally(lc, replace(given_program, names=kept))
 
 
 @pytest.mark.parametrize("key", [[1], {"a": 1}, {2}])

@@ -38,7 +38,7 @@ class LineageMissing(StoreError):
     def of(cls, key: tuple[int, int, int], why: object) -> LineageMissing:
         return cls(
             f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {why}. The store may have been "
-            "moved, removed or damaged since the job ran; run the action again to make them anew."
+            "moved or removed, or this file damaged, since the job ran; run the action again to make it anew."
         )
 
 

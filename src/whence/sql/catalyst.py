@@ -169,9 +169,10 @@ class Catalyst(Making, Files):
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
         if self._small is None:
-            self._small = self.spark._jsparkSession.cloneSession()
+            small = self.spark._jsparkSession.cloneSession()
             for name, value in _FOR_FEW_ROWS.items():
-                self._small.sessionState().conf().setConfString(name, value)
+                small.sessionState().conf().setConfString(name, value)
+            self._small = small  # another thread sees it as it shall be, or not at all
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
     def materialise(self, plan: Plan) -> DataFrame:
@@ -235,13 +236,14 @@ class Catalyst(Making, Files):
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
         settings = self.settings()
-        if self._wide is None or self._wide[0] != settings:
+        known = self._wide  # another thread may put another one there meanwhile
+        if known is None or known[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
             if threshold > 0 and not conf.contains(_BROADCAST):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
-            self._wide = (settings, wide)
-        return self._wide[1]
+            known = self._wide = (settings, wide)
+        return known[1]
 
     def settings(self) -> int:
         """Another number when the session is set otherwise."""
