@@ -124,6 +124,15 @@ def test_a_damaged_log_is_not_swept_and_does_not_fail_a_commit(home: Path, tmp_p
         store.log("words")
 
 
+def test_what_json_changes_is_no_damage(tmp_path: Path) -> None:
+    store = ActorStore(tmp_path)
+    actor = store.register("map", conf={10: (1, 2), 9: float("inf"), "é": None})
+    actor.capture(1, 2)
+    actor.commit()
+    assert store.find("map").conf == {"10": [1, 2], "9": float("inf"), "é": None}
+    assert store.trace([2], root=actor).exact
+
+
 def test_a_commit_is_the_end(tmp_path: Path) -> None:
     """What a task captures after its actor has ended (a query that is run once more, say) is no part of it."""
     store = ActorStore(tmp_path)

@@ -16,7 +16,8 @@ _SEAL = "crc32"
 
 def sealed(values: Mapping[str, Any]) -> bytes:
     """A small file whose damage shows when it is read."""
-    return json.dumps({**values, _SEAL: _sum(values)}).encode()
+    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it will be read: keys are texts then
+    return json.dumps({**plain, _SEAL: _sum(plain)}).encode()
 
 
 def unsealed(data: bytes) -> dict[str, Any]:
