@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
     from whence.rdd.lineage_rdd import LineageRDD
+    from whence.rdd.tables import LineageMissing
     from whence.rdd.trace import Traced
-    from whence.rdd.walk import LineageMissing
 
-_WHERE = {"LineageContext": "context", "LineageMissing": "walk", "LineageRDD": "lineage_rdd", "Traced": "trace"}
+_WHERE = {"LineageContext": "context", "LineageMissing": "tables", "LineageRDD": "lineage_rdd", "Traced": "trace"}
 
 
 def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from whence.model.quiet import QUIET
+from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
 from whence.sql.files import Files
 from whence.sql.making import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
 from whence.sql.memory import Memory
@@ -103,7 +103,6 @@ class Catalyst(Making, Files):
         self._domains: set[int] = set()
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
-        self._quiet = 0
         self.memory = Memory()
         self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
         patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
@@ -111,35 +110,30 @@ class Catalyst(Making, Files):
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
-        self._tag = f"whence-{uuid4().hex}"
+        self._name = f"whence-{uuid4().hex}"
 
     @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them."""
+    def quietly(self, first: bool = False) -> Iterator[None]:
+        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
+        run the user's functions for the first time, not again, so that what actors capture there counts."""
         context = self.spark.sparkContext
-        if self._quiet == 0:
-            for tag in (QUIET, self._tag):
-                context.addJobTag(tag)
-        self._quiet += 1
+        own = f"{self._name}-{get_ident()}"  # an interrupt is of one thread
+        inside = own in tags_of(context)  # then the outer block has said which
         try:
-            yield
+            with tagged(context, QUIET, own, *(() if first or inside else (AGAIN,))):
+                yield
         except (KeyboardInterrupt, Py4JError) as stopped:
             # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
-            if not (_broken_off(stopped) and self._cancel()):
+            if not (_broken_off(stopped) and self._cancel(own)):
                 raise
             raise KeyboardInterrupt from stopped
-        finally:
-            self._quiet -= 1
-            if self._quiet == 0:
-                for tag in (QUIET, self._tag):
-                    context.removeJobTag(tag)
 
-    def _cancel(self) -> bool:
+    def _cancel(self, tag: str) -> bool:
         """Cancel what runs within `quietly`; whether the JVM is still there to do so."""
         done: list[bool] = []
 
         def cancel() -> None:  # in a thread of its own, whose connection is whole
-            self.spark.sparkContext.cancelJobsWithTag(self._tag)
+            self.spark.sparkContext.cancelJobsWithTag(tag)
             done.append(True)
 
         canceller = Thread(target=cancel)
@@ -175,9 +169,10 @@ class Catalyst(Making, Files):
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
         if self._small is None:
-            self._small = self.spark._jsparkSession.cloneSession()
+            small = self.spark._jsparkSession.cloneSession()
             for name, value in _FOR_FEW_ROWS.items():
-                self._small.sessionState().conf().setConfString(name, value)
+                small.sessionState().conf().setConfString(name, value)
+            self._small = small  # another thread sees it as it shall be, or not at all
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
     def materialise(self, plan: Plan) -> DataFrame:
@@ -241,13 +236,14 @@ class Catalyst(Making, Files):
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
         settings = self.settings()
-        if self._wide is None or self._wide[0] != settings:
+        known = self._wide  # another thread may put another one there meanwhile
+        if known is None or known[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
             if threshold > 0 and not conf.contains(_BROADCAST):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
-            self._wide = (settings, wide)
-        return self._wide[1]
+            known = self._wide = (settings, wide)
+        return known[1]
 
     def settings(self) -> int:
         """Another number when the session is set otherwise."""

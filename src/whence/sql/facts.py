@@ -53,7 +53,7 @@ def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
 def complete(c: Catalyst, fact: Fact) -> None:
     later, fact.later = fact.later, None
     if later is not None:
-        with c.quietly():
+        with c.quietly(first=True):
             later()
 
 

@@ -51,7 +51,7 @@ def _settle(c: Catalyst, node: Node, write: bool, expressions: bool) -> Node:
 
 def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> None:
     pending = facts.settled(c, node, fact)
-    with c.quietly():
+    with c.quietly(first=True):
         Builder(c, pending, RULES, compute=True, tap=tap).block(pending)
     fact.later = partial(_finish, c, fact, tap)
     facts.remember(c, fact)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
@@ -18,7 +19,7 @@ from whence.store import graph
 from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
-from whence.store.location import StoreLocation
+from whence.store.location import DATABASE_FILE, StoreLocation
 from whence.store.record import Names, record
 from whence.store.results import Results
 from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
@@ -41,6 +42,7 @@ class Catalog:
         self._engine = engine
         self._writer = writing(engine)
         self._location = location
+        self._file = self._identity()
 
     @classmethod
     def open(cls, location: StoreLocation) -> Catalog:
@@ -387,8 +389,27 @@ class Catalog:
         some = ", ".join(repr(f) for f in list(found.values())[:5])
         raise UnknownDataset(f"{named!r} may be any of {len(found)} datasets: {some}. Give (namespace, name).")
 
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file the database is; None where there is none, or another kind of database."""
+        if self._location.directory is None:
+            return None
+        try:
+            found = os.stat(self._location.directory / DATABASE_FILE)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _require_same_file(self) -> None:
+        """SQLite goes on in a file that was removed as if nothing had happened; at its end everything is gone."""
+        if self._identity() != self._file:
+            raise StoreError(
+                f"The catalogue of the store {self._location} was removed or replaced while it was in use, so what it "
+                "held is out of reach. Put it back, or close this session and attach again to begin a new one."
+            )
+
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
+        self._require_same_file()
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -404,6 +425,7 @@ class Catalog:
             with self._writer.begin() as connection:
                 action(connection)
 
+        self._require_same_file()
         try:
             retrying(work)
         except DBAPIError as error:

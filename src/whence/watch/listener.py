@@ -11,9 +11,11 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.model.quiet import tagged
 from whence.store.private import is_own
 from whence.watch.parent import parent_of
 from whence.watch.sources import Place
@@ -89,13 +91,12 @@ class Listener:
         context: Any = self._spark.sparkContext
         return str(self._watcher.qualified(path, context._jsc.sc()))
 
-    def tag(self, name: str) -> None:
-        with contextlib.suppress(Exception):  # the context may be stopped; the user's call says so itself
-            self._spark.sparkContext.addJobTag(name)
-
-    def untag(self, name: str) -> None:
-        with contextlib.suppress(Exception):
-            self._spark.sparkContext.removeJobTag(name)
+    @contextlib.contextmanager
+    def tagged(self, name: str) -> Iterator[None]:
+        with contextlib.ExitStack() as block:
+            with contextlib.suppress(Exception):  # the context may be stopped; the user's call says so itself
+                block.enter_context(tagged(self._spark.sparkContext, name))
+            yield
 
     def rdds(self, rdd: Any, stop: str) -> list[list[str]]:
         """What an RDD was computed from: [id, name, class, path] of each RDD behind it."""

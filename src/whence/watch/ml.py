@@ -58,12 +58,11 @@ class MachineLearning:
             yield False
             return
         self._inside.yes = True
-        self._listener.tag(QUIET)
         try:
-            yield True
+            with self._listener.tagged(QUIET):
+                yield True
         finally:
             self._inside.yes = False
-            self._listener.untag(QUIET)
 
     def _fitting(self, original: Callable[..., Any], estimator: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         with self._one_run() as outermost:

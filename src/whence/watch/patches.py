@@ -139,16 +139,15 @@ class Patches:
     def _saving(self, original: Callable[..., Any], rdd: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         """An RDD written to a path: what it was computed from is read off its dependencies before it runs."""
         started = datetime.now(timezone.utc)
-        behind = self.quietly(self._listener.rdds, rdd, " ".join(map(str, self._frames))) or []
-        self._listener.tag(QUIET)
+        behind = self.quietly(self._listener.rdds, rdd, " ".join(map(str, list(self._frames)))) or []
         error: str | None = None
         try:
-            return original(rdd, path, *args, **kwargs)
+            with self._listener.tagged(QUIET):
+                return original(rdd, path, *args, **kwargs)
         except Exception as problem:
             error = redact(str(problem))[:4000]
             raise
         finally:
-            self._listener.untag(QUIET)
             name = getattr(original, "__name__", "save")
             self._watcher.submit(lambda: self._saved(behind, path, name, started, error))
 
