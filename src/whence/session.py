@@ -115,6 +115,7 @@ class Session:
         if self._catalyst is None:
             self._catalyst = Catalyst(self._spark)
             self._catalyst.memory.folder = self._store.tables.location("sql")
+            self._catalyst.memory.seal = self._store.seal
         return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:
