@@ -118,6 +118,7 @@ class Session:
             if self._catalyst is None:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
+                made.memory.seal = self._store.seal
                 self._catalyst = made
             return self._catalyst
 

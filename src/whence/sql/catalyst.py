@@ -108,6 +108,7 @@ class Catalyst(Making, Files):
         patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
         self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
         self._name = f"whence-{uuid4().hex}"
@@ -267,7 +268,7 @@ class Catalyst(Making, Files):
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
 
-    def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
+    def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
         arity = node.productArity()
         values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
         left = dict(changes)
@@ -331,6 +332,23 @@ class Catalyst(Making, Files):
 
     def identity(self, value: JavaObject) -> str:
         return str(self._jvm.java.lang.System.identityHashCode(value))
+
+    def calls_user(self, expr: Expr) -> bool:
+        """Whether a function of the user's own is called in it."""
+        found: list[str] = []
+        self._user_functions_in(expr, found)
+        return bool(found)
+
+    def name_of(self, plan: Plan) -> str | None:
+        """The name that this operator was given. It goes with it into every query that is made from it."""
+        found = plan.getTagValue(self._name)
+        return str(found.get()) if found.isDefined() else None
+
+    def named(self, plan: Plan, name: str | None = None) -> str:
+        """The operator's name: this one, or the one it has, or a new one."""
+        name = name or self.name_of(plan) or uuid4().hex
+        plan.setTagValue(self._name, name)
+        return name
 
     def nondeterministic(self, plan: Plan) -> list[str]:
         """The expressions of this node whose value may change from run to run."""
