@@ -252,6 +252,11 @@ class Files(ABC):
         except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
             return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
 
+    def number_of_files(self, relation: Plan) -> int:
+        if self.tells_files(relation):
+            return len(self.files_of(relation))
+        return len(relation.relation().location().inputFiles())
+
     def roots(self, relation: Plan) -> list[str]:
         return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
 
