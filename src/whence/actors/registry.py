@@ -272,6 +272,8 @@ def sweep(files: Files, container: str | None = None) -> int:
     Without a container: everything uncommitted, for a store that nobody is writing to. The number of files removed.
     """
     registry = Registry.load(files)
+    if registry.notes:  # who belongs to whom is not known: nothing is thrown away
+        raise StoreError(f"Nothing is swept from this store: {registry.notes[0]}")
     actors = registry.specs.values() if container is None else registry.within(container)
     removed = 0
     for actor in actors:
