@@ -6,7 +6,7 @@ name, since constructors gain arguments between Spark releases while field names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Thread, get_ident
@@ -303,28 +303,43 @@ class Catalyst(Making, Files):
 
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
+
+        def replaced(expr: Expr) -> Expr | None:
+            if not self._subqueries_in(expr):
+                return expr
+            if not self.is_subquery(expr):
+                return None
+            new = plans.get(id_of(expr))
+            # Spark plans one subquery for each expression id, so another plan needs another id.
+            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
+
+        return self.exchange(plan, replaced)
+
+    def is_subquery(self, expr: Expr) -> bool:
+        return self.is_a(expr, f"{_EXPRS}.PlanExpression")
+
+    def exchange(self, plan: Plan, change: Callable[[Expr], Expr | None]) -> Plan:
+        """The node with its expressions exchanged for what `change` gives, and looked into where that is None."""
         changes = {
-            name: self._replace_in(value, plans)
+            name: self._exchanged(value, change)
             for name, value in self.fields(plan).items()
             if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
         }
         return self.copy(plan, **changes)
 
-    def _replace_in(self, value: JavaObject, plans: dict[int, Plan]) -> JavaObject:
+    def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
         if self.is_a(value, f"{_EXPRS}.Expression"):
-            if not self._subqueries_in(value):
-                return value
-            if self.is_a(value, f"{_EXPRS}.PlanExpression"):
-                new = plans.get(id_of(value))
-                # Spark plans one subquery for each expression id, so another plan needs another id.
-                return value if new is None else self.copy(value.withNewPlan(new), exprId=self._new_id())
-            return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
+            new = change(value)
+            below = self.children(value) if new is None else []
+            if below:
+                return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
+            return value if new is None else new
         if self.is_a(value, "scala.collection.immutable.Seq"):
             items = to_list(value)
             if all(isinstance(i, JavaObject) for i in items):
-                return self.seq([self._replace_in(i, plans) for i in items])
+                return self.seq([self._exchanged(i, change) for i in items])
         if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
-            return self.some(self._replace_in(value.get(), plans))
+            return self.some(self._exchanged(value.get(), change))
         return value
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:

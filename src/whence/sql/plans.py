@@ -15,14 +15,17 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from whence.model import StoreError
 from whence.sql import facts
 from whence.sql.allowed import FORMATS, names_class, reading_options
-from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
 from whence.sql.tree import Node, rebuild, tree_of
 
 # Leaves that hold all they give.
 _SELF_CONTAINED = ("LocalRelation", "Range", "OneRowRelation")
+_SET_OPERATIONS = ("Except", "Intersect")
+_STANDS_FOR = "whence stands for "
 
 
 class NotRestored(Exception):
@@ -69,7 +72,44 @@ def to_bytes(c: Catalyst, tree: Node) -> bytes:
         return None
 
     bare = tree_of(c, rebuild(c, tree, emptied))
-    return c.serialised(_each(c, bare, c.without_what_cannot_be_written))
+    return c.serialised(_each(c, bare, lambda plan: _writable(c, plan)))
+
+
+def _writable(c: Catalyst, plan: Plan) -> Plan:
+    """The node, or a stand-in: Java writes some classes of Spark's that it cannot read again."""
+    plan = c.without_what_cannot_be_written(plan)
+    if class_name(plan) in _SET_OPERATIONS:
+        left, right = c.children(plan)
+        return c.subquery_alias(f"{_STANDS_FOR}{class_name(plan)} {plan.isAll()}", c.join(left, right, "cross", None))
+    subqueries = {id_of(subquery): subquery for subquery in c.subqueries(plan)}
+    if not subqueries:
+        return plan
+    for subquery in subqueries.values():
+        if class_name(subquery) != "ScalarSubquery" or c.items(subquery.outerAttrs()):
+            raise StoreError(f"a {class_name(subquery)} cannot be kept")
+    marks = {key: c.alias(c.null(sub), f"{_STANDS_FOR}{key}").toAttribute() for key, sub in subqueries.items()}
+    bare = c.exchange(plan, lambda expr: marks[id_of(expr)] if c.is_subquery(expr) else None)
+    for key, subquery in subqueries.items():
+        bare = c.subquery_alias(f"{_STANDS_FOR}{key}", c.join(bare, subquery.plan(), "cross", None))
+    return bare
+
+
+def _restored(c: Catalyst, plan: Plan) -> Plan:
+    """What `_writable` was given."""
+    plan = c.made_again(plan)
+    name = str(plan.identifier().name()) if class_name(plan) == "SubqueryAlias" else ""
+    if not name.startswith(_STANDS_FOR):
+        return plan
+    left, right = c.children(plan.child())
+    kind, _, is_all = name.removeprefix(_STANDS_FOR).partition(" ")
+    if kind in _SET_OPERATIONS:
+        return c.set_operation(kind, left, right, is_all == "True")
+
+    def unmarked(expr: Expr) -> Expr | None:
+        mark = class_name(expr) == "AttributeReference" and expr.name() == name
+        return c.scalar_subquery(right) if mark else None
+
+    return c.exchange(left, unmarked)
 
 
 def _each(c: Catalyst, node: Node, change: Callable[[Plan], Plan]) -> Plan:
@@ -93,7 +133,7 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
     except Py4JJavaError as problem:
         why = str(problem.java_exception.getMessage())
         raise NotRestored(f"its query cannot be read any more ({why})") from problem
-    tree = tree_of(c, _each(c, bare, c.made_again))
+    tree = tree_of(c, _each(c, bare, lambda plan: _restored(c, plan)))
     for node in tree.walk():
         _give_accumulator(c, node)
     return again(c, tree, told, made_from)
