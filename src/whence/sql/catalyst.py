@@ -111,14 +111,14 @@ class Catalyst(Making, Files):
         self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
-        self._name = f"whence-{uuid4().hex}"
+        self._tag = f"whence-{uuid4().hex}"
 
     @contextmanager
     def quietly(self, first: bool = False) -> Iterator[None]:
         """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
         run the user's functions for the first time, not again, so that what actors capture there counts."""
         context = self.spark.sparkContext
-        own = f"{self._name}-{get_ident()}"  # an interrupt is of one thread
+        own = f"{self._tag}-{get_ident()}"  # an interrupt is of one thread
         inside = own in tags_of(context)  # then the outer block has said which
         try:
             with tagged(context, QUIET, own, *(() if first or inside else (AGAIN,))):
