@@ -20,7 +20,7 @@ from types import FunctionType, TracebackType
 from typing import Any
 
 from pyspark.core.rdd import RDD
-from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.debug import guard_worker, telling_worker
 from whence.debug.attached import Attached
@@ -34,6 +34,7 @@ from whence.debug.guard_spark import (
     command_of,
     failed_partition,
     input_split,
+    insert_query,
     put_back,
     python_functions,
     raw_command,
@@ -41,7 +42,9 @@ from whence.debug.guard_spark import (
     rdd_over,
     row_nodes,
     set_command,
+    statement_query,
 )
+from whence.debug.guard_sql import SqlSearch, failed_in_sql
 from whence.model import WhenceError
 from whence.model.text import visible
 from whence.sql import Catalyst
@@ -68,11 +71,15 @@ class Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception) or not failed_in_python(error):
+        if not isinstance(error, Exception) or self.culprit is not None:
             return
         try:
-            self.culprit = Search(self._session, self._home).find(error)
-            note = str(self.culprit) if self.culprit else "whence found no record on which the function fails again."
+            search = Search(self._session, self._home)
+            if not search.is_asked_for(error):
+                return
+            with search.c.quietly():
+                self.culprit = search.find(error)
+            note = str(self.culprit) if self.culprit else "whence found no record on which the job fails again."
         except Exception as trouble:  # the user's own error must stay the one that is seen
             note = visible(f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}", lines=True)
         error.culprit = self.culprit  # type: ignore[attr-defined]
@@ -111,6 +118,27 @@ def actions_in(trace: TracebackType | None) -> list[Any]:
     return found
 
 
+def written(c: Catalyst, trace: TracebackType | None) -> list[Any]:
+    """The queries of statements that were run at once and of writes into tables, whose values Spark casts to the types
+    of the table: as analysed for that, and without running them."""
+    found: list[Any] = []
+    while trace is not None:
+        values, name = trace.tb_frame.f_locals, trace.tb_frame.f_code.co_name
+        holder = values.get("self")
+        plan = None
+        if isinstance(holder, SparkSession) and name == "sql" and not values.get("args"):
+            plan = statement_query(c, str(values["sqlQuery"]))
+        elif isinstance(holder, DataFrameWriter) and name in ("insertInto", "saveAsTable"):
+            table = values.get("tableName", values.get("name"))
+            plan = insert_query(c, str(table), holder._df, by_name=name == "saveAsTable")
+        elif isinstance(holder, DataFrameWriterV2) and name in ("append", "overwrite", "overwritePartitions"):
+            plan = insert_query(c, holder._table, holder._df, by_name=True)
+        if plan is not None:
+            found.insert(0, plan)
+        trace = trace.tb_next
+    return found
+
+
 class NothingToSearch(WhenceError):
     pass
 
@@ -134,10 +162,15 @@ class Search:
     def __init__(self, session: Attached, home: Path) -> None:
         self._session = session
         self._context: Any = session.spark.sparkContext
-        self._c = Catalyst(session.spark)
+        self.c = self._c = Catalyst(session.spark)
         self._home = home / uuid.uuid4().hex[:12]
 
+    def is_asked_for(self, error: Exception) -> bool:
+        return failed_in_python(error) or failed_in_sql(self._c, error)
+
     def find(self, error: Exception) -> Culprit | None:
+        if not failed_in_python(error):
+            return self._find_in_sql(error)
         text = str(error)
         died = "Traceback (most recent call last)" not in text and any(sign in text for sign in _DIED)
         partition = failed_partition(self._context)
@@ -155,6 +188,15 @@ class Search:
                 if candidate.node is None:
                     break  # such a search runs all partitions
         return None
+
+    def _find_in_sql(self, error: Exception) -> Culprit | None:
+        plans = [self._c.plan_of(f) for f in actions_in(error.__traceback__) if isinstance(f, DataFrame)]
+        plans = [*written(self._c, error.__traceback__), *plans]
+        if not plans:
+            raise NothingToSearch(
+                "no DataFrame and no statement stands in the traceback of the error, so the query is not known."
+            )
+        return SqlSearch(self._c, self._session.spark).find(plans, error, self._home, self._witnesses)
 
     def _candidates(self, frame: Any) -> Iterator[Candidate]:
         if not isinstance(frame, DataFrame):
