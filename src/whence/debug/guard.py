@@ -43,6 +43,7 @@ from whence.debug.guard_spark import (
     row_nodes,
     set_command,
     statement_query,
+    table_of,
 )
 from whence.debug.guard_sql import SqlSearch, failed_in_sql
 from whence.model import WhenceError
@@ -132,7 +133,7 @@ def written(c: Catalyst, trace: TracebackType | None) -> list[Any]:
             table = values.get("tableName", values.get("name"))
             plan = insert_query(c, str(table), holder._df, by_name=name == "saveAsTable")
         elif isinstance(holder, DataFrameWriterV2) and name in ("append", "overwrite", "overwritePartitions"):
-            plan = insert_query(c, holder._table, holder._df, by_name=True)
+            plan = insert_query(c, table_of(holder), holder._df, by_name=True)
         if plan is not None:
             found.insert(0, plan)
         trace = trace.tb_next

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,11 @@ from py4j.java_gateway import JavaObject
 from pyspark import cloudpickle as _cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.core.rdd import RDD
-from pyspark.serializers import CPickleSerializer
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
 
-from whence.debug.guard_kinds import KINDS, Kind
+from whence.debug.guard_kinds import KINDS, LOOKING, Kind
 from whence.sql import Catalyst
 
 cloudpickle: Any = _cloudpickle  # untyped
@@ -287,7 +288,7 @@ def lenient(c: Catalyst, function: JavaObject) -> JavaObject:
 
 
 def permissive(c: Catalyst, scan: JavaObject, name: str) -> tuple[JavaObject, JavaObject]:
-    """A scan of files in the mode PERMISSIVE, and its further column `name`: the text of a malformed record, or NULL."""
+    """A scan of files in the mode PERMISSIVE, and its further column `name`: the text of a malformed record."""
     jvm: Any = c.spark._jvm
     relation = scan.relation()
     options = {key: relation.options().apply(key) for key in c.items(relation.options().keys().toSeq())}
@@ -362,6 +363,18 @@ def query_of(session: JavaObject, text: str) -> JavaObject:
     return session.sessionState().sqlParser().parsePlan(text)
 
 
+@contextmanager
+def looking(spark: SparkSession) -> Iterator[None]:
+    """Jobs that only look: functions that put failing records aside do not do so in them (quarantine_worker.py)."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(LOOKING)
+    context.setLocalProperty(LOOKING, "true")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(LOOKING, before)  # type: ignore[arg-type]
+
+
 def statement_query(c: Catalyst, text: str) -> JavaObject | None:
     """The query of a statement that writes, as it was analysed to be written; None where the statement has none."""
     session = c.spark._jsparkSession
@@ -376,6 +389,25 @@ def insert_query(c: Catalyst, table: str, frame: DataFrame, by_name: bool) -> Ja
         return _written(c, c.copy(parsed, query=frame._jdf.queryExecution().analyzed()))
     except PySparkException:  # there is no such table, or none that can be inserted into so
         return None
+
+
+def table_of(writer: Any) -> str:
+    """The table that df.writeTo was given."""
+    parts = _field(writer._jwriter, "tableName")
+    return ".".join(f"`{part}`" for part in _items(parts))
+
+
+def appends(writer: Any) -> bool:
+    return str(_field(writer._jwrite, "curmode").toString()) == "Append"
+
+
+def _field(of: JavaObject, name: str) -> JavaObject:
+    kind = of.getClass()
+    while name not in [f.getName() for f in kind.getDeclaredFields()]:
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(of)
 
 
 def _written(c: Catalyst, statement: JavaObject) -> JavaObject | None:

@@ -1,9 +1,8 @@
-"""The row on which one of Spark's own expressions failed: a cast, a division, an index, a malformed line (raising.py)."""
+"""The row on which one of Spark's own expressions failed: a cast, a division, an index, a malformed line."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from whence.debug.culprit import Culprit, SourceRows
@@ -70,7 +70,7 @@ class Failed:
 @contextmanager
 def unlogged() -> Iterator[None]:
     """PySpark logs every error of a query; those that are looked for are not news."""
-    loggers = [logging.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
@@ -161,6 +161,10 @@ class SqlSearch:
         records = self.raising.frame(local_rows(c, columns, rows)).collect()
         return [self._failed(check, row, record, n) for n, (row, record) in enumerate(zip(rows, records, strict=True))]
 
+    def rows(self, check: Check) -> DataFrame:
+        """The same, to be traced."""
+        return self.raising.frame(self.raising.traceable(self.c.filter(check.fails, check.input)))
+
     def _failed(self, check: Check, row: JavaObject, record: Row, number: int) -> Failed:
         if not check.expressions or number >= LOOKED_AT:
             return self._without_expression(check, row, record)
@@ -177,10 +181,9 @@ class SqlSearch:
 
     def _without_expression(self, check: Check, row: JavaObject, record: Row) -> Failed:
         if check.of == "line":
-            fields = {n: v for n, v in record.asDict().items() if not n.startswith("whence_")}
-            text = record[[n for n in record.__fields__ if n.startswith("whence_corrupt")][0]]
-            message = f"malformed record, which mode FAILFAST refuses: {text!r}"
-            return Failed(check, row, Row(**fields, text=text), "MALFORMED_RECORD_IN_PARSING", message, None, "")
+            text = next(v for n, v in record.asDict().items() if n.endswith("_corrupt_record"))
+            message = f"[MALFORMED_RECORD_IN_PARSING] The mode FAILFAST refuses this malformed record: {text!r}"
+            return Failed(check, row, record, "MALFORMED_RECORD_IN_PARSING", message, None, "")
         what = "a sum of this group overflows" if check.of == "group" else f"this {check.of} fails here"
         return Failed(check, row, record, "ARITHMETIC_OVERFLOW" if check.of == "group" else "", what, None, "")
 
@@ -198,8 +201,10 @@ class SqlSearch:
         """The smallest part that fails as well, and is what the whole fails for."""
         c = self.c
         children = c.children(expr)
+        whole = self._error(expr, columns, row)
         for number, child in enumerate(children):
-            if class_name(child) == "LambdaFunction" or self._error(child, columns, row) is None:
+            inner = None if class_name(child) == "LambdaFunction" else self._error(child, columns, row)
+            if inner is None or whole is None or short_message(inner) != short_message(whole):
                 continue
             if class_name(expr) in _CONDITIONAL:
                 without = [c.null(child) if n == number else other for n, other in enumerate(children)]

@@ -16,7 +16,7 @@ from pyspark.sql.udtf import SkipRestOfInputTableException
 from whence.actors import Actor
 from whence.debug.batch_worker import Given, call_batch, part, records, size, smallest_like, wrapped
 from whence.debug.findings_worker import Findings
-from whence.debug.guard_kinds import Kind
+from whence.debug.guard_kinds import LOOKING, Kind
 from whence.debug.guard_worker import in_wrappers
 from whence.debug.telling_worker import rows_of
 
@@ -41,6 +41,8 @@ class Aside:
 
     def _put(self, found: list[tuple[int, Any]], error: BaseException, given: Given | None) -> None:
         context = TaskContext.get()
+        if context is not None and context.getLocalProperty(LOOKING):
+            return
         told = {
             "function": self._function,
             "place": self._place,

@@ -1,8 +1,8 @@
 """Where Spark's own expressions may raise, on which rows they do, and the query without those rows.
 
 Spark evaluates an expression where its optimizer has put it, not where the user wrote it, and not at all where nobody
-needs its value. So the plan is looked at as optimised, operator by operator, inputs first. A row fails in an operator if
-the whole of what is evaluated on it raises: a branch of CASE that is not taken does not fail.
+needs its value. So the plan is looked at as optimised, operator by operator, inputs first. A row fails in an operator
+if the whole of what is evaluated on it raises: a branch of CASE that is not taken does not fail.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAFE = {
 }
 _SUMS = ("Sum", "Average")
 _FORMATS = ("CSVFileFormat", "JsonFileFormat", "XmlFileFormat")
-_CORRUPT = "whence_corrupt_record"
+_CORRUPT = "_corrupt_record"  # as Spark itself calls it
 _PYTHON_NODES = ("BatchEvalPython", "ArrowEvalPython")
 
 
@@ -101,6 +101,15 @@ class Raising:
         found: list[Check] = []
         plan = self._visit(self.optimised(analysed), found, None)
         return Checked(plan, found)
+
+    def without(self, rows: Plan, plan: Plan, inserted: Plan, found: list[Check]) -> Plan:
+        """`rows`, which are those of `plan`, without those that cannot be cast to the types of a table: `inserted` is
+        `plan` with these casts above it."""
+        if class_name(inserted) != "Project" or not self.c.children(inserted)[0].fastEquals(plan):
+            return rows
+        casts = [e for whole in self.c.items(inserted.projectList()) for e in self._evaluated(whole)]
+        raising = [e for e in casts if self.may_raise(e)]
+        return self._without(inserted, rows, raising, found) if raising else rows
 
     def traceable(self, plan: Plan) -> Plan:
         """The same rows, from operators that lineage has rules for."""
@@ -254,7 +263,9 @@ class Raising:
         keys = [g if class_name(g) == "AttributeReference" else c.alias(g, f"key_{n}") for n, g in enumerate(grouping)]
         values: list[Expr] = []
         overflows: list[Expr] = []
-        known: list[tuple[Expr, Attr]] = [(g, k if g is k else k.toAttribute()) for g, k in zip(grouping, keys, strict=True)]
+        known: list[tuple[Expr, Attr]] = [
+            (g, k if g is k else k.toAttribute()) for g, k in zip(grouping, keys, strict=True)
+        ]
         for number, function in enumerate(functions):
             safe = self._lenient_sum(function)
             value = c.alias(safe or function, f"value_{number}")
@@ -337,7 +348,8 @@ class Raising:
         columns = [a for a in c.output(plan) if needed is None or id_of(a) in needed]
         if not columns:
             return plan
-        rows, corrupt = permissive(c, plan, _CORRUPT)
+        taken = {str(a.name()).lower() for a in c.output(plan)}
+        rows, corrupt = permissive(c, plan, _CORRUPT if _CORRUPT not in taken else f"whence{_CORRUPT}")
         never = c.expression("GreaterThan", c.depending_on(c.long(0), columns), c.long(0))
         malformed = c.disjunction([c.is_not_null(corrupt), never])
         found.append(Check(plan, rows, malformed, (), "line"))
