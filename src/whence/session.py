@@ -161,8 +161,10 @@ class Session:
             self._require_open()
             if self._actors is None:
                 from whence.actors import ActorStore
+                from whence.rdd.ship import ship
 
                 self._store.make()
+                ship(self._spark.sparkContext)
                 self._actors = ActorStore(self._files / "actors")
             return self._actors
 

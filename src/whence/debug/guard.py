@@ -28,6 +28,7 @@ from whence.debug.batch_worker import Given, call_batch, records
 from whence.debug.culprit import SHOWN_ROWS, Culprit, SourceRows, write_script
 from whence.debug.findings_worker import Drop
 from whence.debug.guard_kinds import Kind
+from whence.debug.guard_rdd import lineage_sources
 from whence.debug.guard_spark import (
     Placed,
     PythonNode,
@@ -35,6 +36,7 @@ from whence.debug.guard_spark import (
     failed_partition,
     input_split,
     insert_query,
+    is_file,
     put_back,
     python_functions,
     raw_command,
@@ -42,12 +44,16 @@ from whence.debug.guard_spark import (
     rdd_over,
     row_nodes,
     set_command,
+    source_of,
     statement_query,
     table_of,
 )
 from whence.debug.guard_sql import SqlSearch, failed_in_sql
 from whence.model import WhenceError
 from whence.model.text import visible
+from whence.rdd import LineageRDD
+from whence.rdd.ship import ship
+from whence.rdd.worker import Stage
 from whence.sql import Catalyst
 from whence.store import private
 
@@ -165,6 +171,7 @@ class Search:
         self._context: Any = session.spark.sparkContext
         self.c = self._c = Catalyst(session.spark)
         self._home = home / uuid.uuid4().hex[:12]
+        ship(self._context)
 
     def is_asked_for(self, error: Exception) -> bool:
         return failed_in_python(error) or failed_in_sql(self._c, error)
@@ -181,6 +188,7 @@ class Search:
                 "no DataFrame or RDD with Python functions stands in the traceback of the error. Statements that "
                 "spark.sql() runs at once are not seen; write the result of a DataFrame instead."
             )
+        candidates = [c for c in candidates if not isinstance(c.function, Stage)] or candidates
         for candidate in [c for c in candidates if _in_traceback(c.function, text)] or candidates:
             for wanted in (partition, None) if partition is not None else (None,):
                 found = self._locate(candidate, wanted, died)
@@ -275,7 +283,7 @@ class Search:
             args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
             rows = self._c.frame(self._c.project(args, node.input))
             how = (node.function, node.arg_names, wanted, crashes)
-            if args and all(field.dataType.typeName() in _SAME_IN_ARROW for field in rows.schema):
+            if args and _has_pandas() and all(f.dataType.typeName() in _SAME_IN_ARROW for f in rows.schema):
                 found = rows.mapInArrow(guard_worker.arrow_locator(*how), "found binary")
                 located = found.rdd.map(lambda row: bytes(row[0]))
             else:
@@ -300,18 +308,26 @@ class Search:
         try:
             if candidate.placed is None:
                 assert candidate.node is not None
-                return self._file_of(candidate.node, found), ()
+                sources = self._file_of(candidate.node, found)
+                if not sources and isinstance(candidate.frame, LineageRDD):
+                    sources = lineage_sources(candidate.frame, found)
+                return sources, () if sources else (
+                    "its source records are not known: they were shuffled, or computed",
+                )
             return self._traced(candidate.frame, candidate.placed, found)
         except WhenceError as error:
             return (), (f"its source rows are not known: {error}".split("\n", 1)[0],)
 
     def _file_of(self, node: PythonNode, found: guard_worker.Found) -> tuple[SourceRows, ...]:
-        split = input_split(node, found["split"])
-        if split is None or found["index"] < 0:
+        source = source_of(node)
+        if source is None or found["index"] < 0:
             return ()
-        file, start, length = split
+        record = (found.get("record", found.get("args")),)
+        if not is_file(source):
+            return (SourceRows("parallelize", record, (f"partition {found['split']}, record {found['index']}",)),)
+        file, start, length = input_split(source, found["split"])
         where = f"{file}#record {found['index']} of bytes {start} to {start + length}"
-        return (SourceRows(file.rsplit("/", 1)[-1], (found.get("record", found.get("args")),), (where,)),)
+        return (SourceRows(file.rsplit("/", 1)[-1], record, (where,)),)
 
     def _traced(
         self, frame: DataFrame, placed: Placed, found: guard_worker.Found
@@ -339,6 +355,16 @@ class Search:
         for name in trace.sources:
             rows = tuple(trace.first_rows(name, SHOWN_ROWS))
             yield SourceRows(name, rows, tuple(sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))))
+
+
+def _has_pandas() -> bool:
+    """PySpark asks for it before it lets a function have Arrow's batches."""
+    try:
+        import pandas  # type: ignore[import-untyped, unused-ignore] # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _how_it_failed(candidate: Candidate, found: guard_worker.Found) -> tuple[Any, Any, Any, Any, tuple[str, ...]]:
@@ -396,6 +422,9 @@ def _codes(function: Any, seen: set[int] | None = None) -> Iterator[tuple[str, s
             continue
         if callable(content):
             yield from _codes(content, seen)
+        elif hasattr(content, "mergeValue"):  # PySpark's combiner
+            for merge in (content.createCombiner, content.mergeValue, content.mergeCombiners):
+                yield from _codes(merge, seen)
     inner = getattr(function, "func", None)  # a partial
     if inner is not None:
         yield from _codes(inner, seen)

@@ -17,6 +17,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.debug.guard_kinds import KINDS, LOOKING, Kind
+from whence.rdd.ship import carried
 from whence.sql import Catalyst
 
 cloudpickle: Any = _cloudpickle  # untyped
@@ -81,7 +82,7 @@ def _find_broadcasts() -> None:
 
 def set_command(context: Any, function: JavaObject, command: Any) -> None:
     """Exchange what the workers will run. The JVM's field is final; reflection may write it, and plans keep it."""
-    data = cloudpickle.dumps(command)
+    data = carried(command)
     field = function.getClass().getDeclaredField("command")
     field.setAccessible(True)
     field.set(function, _byte_seq(context, data))
@@ -220,17 +221,24 @@ def _failed_task(context: Any, store: JavaObject, stage: JavaObject) -> int | No
     return int(tasks[-1].index()) if tasks else None
 
 
-def input_split(node: PythonNode, partition: int) -> tuple[str, int, int] | None:
-    """(file, start, length) that a partition of an RDD read, when it comes straight from a file."""
+def source_of(node: PythonNode) -> JavaObject | None:
+    """The RDD of files or of given records that a stage reads record for record; None where there is none."""
     rdd = node.input
-    while rdd.getClass().getSimpleName() in ("MapPartitionsRDD", "PythonRDD"):
+    while rdd.getClass().getSimpleName() == "MapPartitionsRDD":
         rdd = rdd.dependencies().apply(0).rdd()
-    if rdd.getClass().getSimpleName() not in ("HadoopRDD", "NewHadoopRDD"):
-        return None
-    part = rdd.partitions()[partition]
-    split = (
-        part.inputSplit() if rdd.getClass().getSimpleName() == "HadoopRDD" else part.serializableHadoopSplit()
-    ).value()
+    known = ("HadoopRDD", "NewHadoopRDD", "ParallelCollectionRDD")
+    return rdd if rdd.getClass().getSimpleName() in known else None
+
+
+def is_file(source: JavaObject) -> bool:
+    return "HadoopRDD" in str(source.getClass().getSimpleName())
+
+
+def input_split(source: JavaObject, partition: int) -> tuple[str, int, int]:
+    """(file, start, length) that a partition of an RDD of files reads."""
+    part = source.partitions()[partition]
+    old = source.getClass().getSimpleName() == "HadoopRDD"
+    split = (part.inputSplit() if old else part.serializableHadoopSplit()).value()
     return str(split.getPath().toString()), int(split.getStart()), int(split.getLength())
 
 

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from pyspark.core.rdd import RDD, PipelinedRDD
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -42,6 +43,7 @@ from whence.debug.guard_spark import (
 from whence.debug.guard_sql import Failed, SqlSearch
 from whence.debug.quarantine_sql import SqlQuarantine
 from whence.model.text import shown
+from whence.rdd import LineageContext
 from whence.sql import Catalyst
 from whence.store import Unsigned
 
@@ -117,6 +119,9 @@ class QuarantineGuard(Guard):
         self._patch(ClassicDataFrame, "_jdf", property(frame_of, partial(_set, "_jdf")))
         self._patch(RDD, "_jrdd", property(rdd_of, partial(_set, "_jrdd")))
         self._patch(PipelinedRDD, "_jrdd", property(pipelined_of))
+        # Lineage of a job that leaves records out would be told by positions that have shifted: within the block RDDs
+        # with lineage are computed as PySpark's own.
+        self._patch(LineageContext, "capturing", property(lambda _: False))
         self._sql.open()
         return self
 
@@ -172,7 +177,10 @@ class QuarantineGuard(Guard):
             return
         self._seen.add(id(frame))
         self._kept.append(frame)  # or its id might be given to another
-        plan = jdf.queryExecution().analyzed()
+        try:
+            plan = jdf.queryExecution().analyzed()
+        except PySparkException:  # one side of a lateral join has no meaning without the other
+            return
         functions = python_functions(self._c, plan)
         if functions:
             # Planned anew: a query that failed before keeps its failed stages, one that went well its finished ones.

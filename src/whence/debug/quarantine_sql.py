@@ -1,8 +1,8 @@
 """Quarantine of rows on which Spark's own expressions raise: an action that fails is run on the rows that do not.
 
-PySpark's actions are wrapped while the block is open. An action that only reads is run as it is, and looked at only if it
-fails; what writes, calls the user's code or runs Python functions is looked at beforehand, so that nothing of it happens
-twice.
+PySpark's actions are wrapped while the block is open. An action that only reads is run as it is, and looked at only if
+it fails; what writes, calls the user's code or runs Python functions is looked at beforehand, so that nothing of it
+happens twice.
 """
 
 from __future__ import annotations
@@ -170,4 +170,5 @@ class SqlQuarantine:
         if inserted is not None:
             rows = search.raising.without(rows, plan, inserted, checked.checks)
         failed = [one for check in checked.checks for one in search.failing(check)]
-        return search, search.raising.frame(rows)._jdf, failed
+        # In the user's own session, which then knows that a table was written.
+        return search, dataset_of(self._c, self._spark._jsparkSession, rows), failed
