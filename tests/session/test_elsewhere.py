@@ -54,7 +54,7 @@ def test_executors_that_lack_whence(beside: Beside) -> None:
         "values": [1.0, None, 3.0],
         "aside": ["('six',)", "(2, 'six')"],
         "halves": [1.0, 2.0],
-        "traced": [2],
+        "traced": 1,
         "counts": [["a", 1], ["b", 2]],
         "lines": ["a b"],
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from whence.debug.raising import Check, Raising
 from whence.model import WhenceError
 from whence.sql import Catalyst
 from whence.sql.catalyst import Expr, Plan, class_name, id_of
+from whence.store import private
 
 Witnesses = Callable[[DataFrame], Iterator[SourceRows]]
 
@@ -264,11 +264,11 @@ class SqlSearch:
             again = thrown(c, error)
             if again is None or condition_of(again) != failed.condition:
                 return None
-        home.mkdir(parents=True, exist_ok=True)
+        private.make_directory(home, home.parents[1])
         script = home / "culprit.py"
         conf = self.raising.session.sessionState().conf()
         settings = {name: conf.getConfString(name) for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone")}
-        script.write_text(_SCRIPT.format(settings=json.dumps(settings), query=json.dumps(query)))
+        private.write(script, _SCRIPT.format(settings=ascii(settings), query=ascii(query)).encode())
         return script
 
 
