@@ -1,4 +1,4 @@
-"""Executors that have PySpark, pandas and pyarrow, but no whence: python without_whence.py <home>"""
+"""Python on executors that has PySpark, pandas and pyarrow, but no whence: python without_whence.py <home>"""
 
 import json
 import os
@@ -26,7 +26,7 @@ python.chmod(0o755)
 os.environ["PYSPARK_PYTHON"] = str(python)
 
 spark = (
-    SparkSession.builder.master("local-cluster[1,1,1024]")
+    SparkSession.builder.master("local[1]")
     .config("spark.ui.enabled", "false")
     .config("spark.ui.showConsoleProgress", "false")
     .config("spark.sql.shuffle.partitions", "1")
@@ -93,6 +93,5 @@ with whence.attach(spark, store=home / "store") as w:
     counts = words.reduceByKey(lambda a, b: a + b)
     found["counts"] = sorted(counts.collect())
     found["lines"] = counts.filter(lambda kv: kv[0] == "a").getLineage().goBackAll().collect()
-found["application"] = context.applicationId
 spark.stop()
 print(json.dumps(found))
