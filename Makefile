@@ -6,12 +6,13 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
 
-.PHONY: help demo test test-lakes coverage check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       all tests"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md anew"
@@ -31,6 +32,10 @@ test-lakes:
 	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
 	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-lakes/bin/pytest tests/lakes $(ARGS)
+
+fuzz:
+	@$(SETUP) dev
+	@$(JAVA) && PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 coverage:
 	@$(SETUP) dev

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ class Session:
         self._spark = spark
         self._store = Store.at(store)
         self._closed = False
+        self._opening = threading.RLock()  # rooms are opened when first used, once, whichever thread asks
         self._catalyst: Catalyst | None = None
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
@@ -112,11 +114,14 @@ class Session:
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst
 
-        self._require_open()
-        if self._catalyst is None:
-            self._catalyst = Catalyst(self._spark)
-            self._catalyst.memory.folder = self._store.tables.location("sql")
-        return self._catalyst
+        with self._opening:
+            self._require_open()
+            if self._catalyst is None:
+                made = Catalyst(self._spark)
+                made.memory.folder = self._store.tables.location("sql")
+                made.memory.seal = self._store.seal
+                self._catalyst = made
+            return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:
         theirs = getattr(getattr(df, "sparkSession", None), "_sc", None)
@@ -133,13 +138,14 @@ class Session:
     @property
     def context(self) -> LineageContext:
         """The session's SparkContext, whose RDDs know their lineage."""
-        self._require_open()
-        if self._context is None:
-            from whence.rdd import LineageContext
+        with self._opening:
+            self._require_open()
+            if self._context is None:
+                from whence.rdd import LineageContext
 
-            self._store.make()
-            self._context = LineageContext(self._spark.sparkContext, str(self._files))
-        return self._context
+                self._store.make()
+                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+            return self._context
 
     @property
     def _files(self) -> Path:
@@ -152,13 +158,16 @@ class Session:
     @property
     def actors(self) -> ActorStore:
         """Everything about actors that is not a method here; `whence.actors.ActorStore` is the door without Spark."""
-        self._require_open()
-        if self._actors is None:
-            from whence.actors import ActorStore
+        with self._opening:
+            self._require_open()
+            if self._actors is None:
+                from whence.actors import ActorStore
+                from whence.rdd.ship import ship
 
-            self._store.make()
-            self._actors = ActorStore(self._files / "actors")
-        return self._actors
+                self._store.make()
+                ship(self._spark.sparkContext)
+                self._actors = ActorStore(self._files / "actors")
+            return self._actors
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -211,9 +220,10 @@ class Session:
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
-        if self._closed:
-            return
-        self._closed = True
+        with self._opening:
+            if self._closed:
+                return
+            self._closed = True
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

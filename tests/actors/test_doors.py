@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from whence.actors import Actor, ActorStore, CannotReplay, Location, UnknownActor, replay_plan
+from whence.actors.files import sealed, unsealed
 from whence.actors.replay import REPLAY_VARIABLE, ReplayPlan
 from whence.actors.worker import Filter
 from whence.model import StoreError
@@ -50,7 +51,7 @@ def _file(store: ActorStore, actor: Actor) -> Path:
 
 def _change(store: ActorStore, actor: Actor, **values: Any) -> None:
     file = _file(store, actor)
-    file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+    file.write_bytes(sealed({**unsealed(file.read_bytes()), **values}))  # whoever can write can compute a checksum
 
 
 def _replay_elsewhere(store: ActorStore) -> Any:
@@ -69,8 +70,8 @@ ATTACKS: dict[str, Callable[[ActorStore, Actor, Actor], None]] = {
     "a function of Python's own": lambda store, job, _: _change(store, job, restart="builtins:exec"),
     "other arguments": lambda store, job, _: _change(store, job, conf={"path": "elsewhere"}),
     "another name": lambda store, job, _: _change(store, job, name="job", path="job", kind="other"),
-    "another actor's signed function": lambda store, job, twin: _file(store, job).write_text(
-        json.dumps({**json.loads(_file(store, twin).read_text()), "id": job.id, "name": "job", "path": "job"})
+    "another actor's signed function": lambda store, job, twin: _file(store, job).write_bytes(
+        sealed({**unsealed(_file(store, twin).read_bytes()), "id": job.id, "name": "job", "path": "job"})
     ),
     "no signature": lambda store, job, _: _change(store, job, signature=None),
 }
@@ -95,7 +96,7 @@ def test_nor_in_the_program_that_registered_it(store: ActorStore) -> None:
 
 def test_an_actor_gains_no_restart_that_it_never_had(store: ActorStore) -> None:
     job, twin = _actor(store), _actor(store, "twin", restart=other)
-    signed = json.loads(_file(store, twin).read_text())
+    signed = unsealed(_file(store, twin).read_bytes())
     _change(store, job, restart=signed["restart"], signature=signed["signature"])
     with pytest.raises(CannotReplay, match="is not restarted"):
         _replay_elsewhere(store)
@@ -214,17 +215,16 @@ def test_what_is_said_of_an_actor_leads_nowhere_else(store: ActorStore, tmp_path
     with pytest.raises(StoreError, match="is not what whence writes there"):
         ActorStore(store.root).sweep()
     _file(store, job).write_text("[1]")
-    with pytest.raises(StoreError, match="cannot be read"):
-        ActorStore(store.root).registry()
+    assert "cannot be read" in ActorStore(store.root).registry().notes[0]
     assert (precious / "file").read_text() == "mine"
 
 
 def test_a_manifest_leads_nowhere_else(store: ActorStore) -> None:
     job = _actor(store)
     (manifest,) = Path(store.root, "logs", job.id).glob("*.json")
-    told = json.loads(manifest.read_text())
+    told = unsealed(manifest.read_bytes())
     told["parts"][0]["file"] = "../../../elsewhere.parquet"
-    manifest.write_text(json.dumps(told))
+    manifest.write_bytes(sealed(told))
     with pytest.raises(StoreError, match="which whence has not written"):
         ActorStore(store.root).trace(["a"], root="job")
 

@@ -141,3 +141,53 @@ def test_an_actor_fails_inside_a_task(spark: SparkSession, w: whence.Session) ->
     (failure,) = w.actors.failures(parser)
     assert failure.input == "x"
     assert set(w.trace(failure).records) == {Location("in.txt", 4, 2)}
+
+
+def test_a_trace_that_runs_a_function_again_captures_nothing(spark: SparkSession, w: whence.Session) -> None:
+    early, late = w.register("early", kind="map"), w.register("late", kind="map")
+    calls = spark.sparkContext.accumulator(0)
+
+    def doubled(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            calls.add(1)
+            early.capture_many(batch["id"], batch["id"] * 2)
+            late.capture_many(batch["id"], batch["id"] * 2)
+            late.add_input(int(batch["id"].sum()))
+            yield batch * 2
+
+    frame = spark.range(0, 20, 1, 2).mapInPandas(doubled, "id long")
+    assert frame.count() == 20
+    early.commit()
+    before = calls.value
+    trace = w.backward(frame.where("id = 8"))
+    assert trace.step_counts()
+    assert calls.value > before  # it did run again
+    late.commit()  # after the trace, and it still holds the job alone
+    assert len(w.actors.log(early)) == 20
+    assert len(w.actors.log(late)) == 20
+    assert frame.count() == 20  # the user's own: an actor that has ended takes no more
+    assert len(w.actors.log(early)) == 20
+    assert len(w.actors.log(late)) == 20
+
+
+def test_a_trace_of_an_rdd_captures_nothing(w: whence.Session) -> None:
+    actor = w.register("negate", kind="map")
+
+    def negated(n: int) -> int:
+        if n == 3:
+            actor.fail(n)
+        actor.capture(n, -n)
+        return -n
+
+    made = w.context.parallelize(range(10), 2).map(negated)
+    result = made.filter(lambda n: n < -4).keyBy(lambda n: n % 2).groupByKey()
+    assert result.count() == 2
+    lineage = result.getLineage()
+    assert sorted(lineage.goBack(to=made).collect()) == [-9, -8, -7, -6, -5]  # here, and in tasks: by hand or by a job
+    assert sorted(lineage.goBackAll().collect()) == [5, 6, 7, 8, 9]
+    w.context.large = 1
+    assert sorted(result.getLineage().goBack(to=made).collect()) == [-9, -8, -7, -6, -5]
+    assert sorted(made.getLineage().map(abs).collect()) == list(range(10))
+    actor.commit()
+    assert len(w.actors.log(actor)) == 10
+    assert len(w.actors.failures(actor)) == 1

@@ -1,7 +1,12 @@
-"""`make fuzz`: generated programs on a front end, against its oracle, until a number of them is done or one is wrong.
+"""`make fuzz`: generated queries and programs against their oracles, until so many are done or one is wrong.
 
-A run is cut into rounds; a round's seed makes its cases again: `make fuzz ARGS="--first 17 --rounds 1"`. A wrong answer
-is shrunk by hypothesis to the smallest case that shows it, and printed with the seed of its round.
+    make fuzz                                             queries: rows, witnesses both ways, verify, exclude, counts
+    make fuzz ARGS="--first 17 --rounds 1"                one round again: its seed makes the same queries
+    make fuzz ARGS="rdd --count 300"                      RDD programs on Spark; --pairs: each operator after each other
+    make fuzz ARGS="rdd --stages --count 20000"           programs of one stage, without Spark's jobs
+    make fuzz ARGS="rdd-local --count 5000"               programs of several stages, without Spark's jobs
+
+A wrong answer is shrunk to the smallest case that shows it, and printed with the seed that makes it again.
 """
 
 from __future__ import annotations
@@ -11,14 +16,13 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from pyspark.sql import SparkSession
 
 import whence
-from fuzz import sql_queries
+from fuzz import rdd_local, rdd_programs, sql_queries
 
 PER_ROUND = 50
 
@@ -41,50 +45,58 @@ def session(home: Path) -> SparkSession:
     return spark
 
 
-def rounds_of_sql(spark: SparkSession, home: Path, tally: sql_queries.Tally) -> Callable[[int, int], None]:
-    sql_queries.prepared(spark)
+def one_round(w: whence.Session, home: Path, number: int, count: int, tally: sql_queries.Tally) -> None:
+    """`count` queries that this number makes; raises what the smallest wrong one raises."""
 
-    def one(number: int, count: int) -> None:
-        with whence.attach(spark, store=home / f"store{number}") as w:
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(sql_queries.cases())
+    def run(case: sql_queries.Case) -> None:
+        sql_queries.check(w, case, home, tally)
 
-            @seed(number)
-            @settings(
-                max_examples=count,
-                deadline=None,
-                database=None,
-                phases=(Phase.generate, Phase.shrink),
-                suppress_health_check=list(HealthCheck),
-            )
-            @given(sql_queries.cases())
-            def run(case: sql_queries.Case) -> None:
-                sql_queries.check(w, case, home, tally)
-
-            run()
-
-    return one
+    run()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+def queries(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="make fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--first", type=int, default=0, help="the seed of the first round")
     parser.add_argument("--rounds", type=int, default=10, help=f"how many rounds, of {PER_ROUND} queries each")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     tally = sql_queries.Tally()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         spark = session(home)
-        one = rounds_of_sql(spark, home, tally)
+        sql_queries.prepared(spark)
         for number in range(options.first, options.first + options.rounds):
-            try:
-                one(number, PER_ROUND)
-            except BaseException:
-                print(f"round {number}: make fuzz ARGS='--first {number} --rounds 1'", flush=True)
-                raise
-            done = tally.exact + tally.widened + tally.refused
-            spent = time.monotonic() - began
-            print(f"round {number}: {done} queries, none wrong ({tally}), {spent:.0f} s", flush=True)
+            with whence.attach(spark, store=home / f"store{number}") as w:
+                try:
+                    one_round(w, home, number, PER_ROUND, tally)
+                except BaseException:
+                    print(f"round {number}: make fuzz ARGS='--first {number} --rounds 1'", flush=True)
+                    raise
+            print(f"round {number}: {tally}, {time.monotonic() - began:.0f} s", flush=True)
         spark.stop()
+
+
+def main() -> None:
+    kind, *rest = sys.argv[1:] or [""]
+    if kind == "rdd":
+        sys.argv = ["make fuzz", *rest]
+        rdd_programs.main()
+    elif kind == "rdd-local":
+        sys.argv = ["make fuzz", *rest]
+        rdd_local.main()
+    else:
+        queries(sys.argv[1:])
 
 
 if __name__ == "__main__":

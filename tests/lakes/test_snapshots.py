@@ -98,6 +98,20 @@ def test_a_path_of_delta(w: whence.Session, spark: SparkSession, tmp_path: Path)
     with pytest.raises(whence.SourceChanged, match="went on from version 0 to 1"):
         w.backward(df.where("rid = 0"))
     old = spark.read.format("delta").option("versionAsOf", 0).load(path)
-    # The files of a Delta table, read as they are: the same rows.
-    plain = spark.read.parquet(*old.inputFiles())
-    assert [row.rid for row in w.forward(old.where("rid = 0"), to=plain).rows.collect()] == [0]
+    # The files of a Delta table, read as they are, tell their rows otherwise.
+    with pytest.raises(whence.WhenceError, match=r"in two ways \(delta; parquet\)"):
+        w.forward(old.where("rid = 0"), to=spark.read.parquet(*old.inputFiles()))
+
+
+def test_deletion_vectors(w: whence.Session, spark: SparkSession) -> None:
+    """They leave out rows of a file: what is its second row must not depend on the version."""
+    spark.sql("CREATE TABLE vectors (rid bigint) USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = true)")
+    spark.range(0, 5, 1, 1).selectExpr("id AS rid").write.insertInto("vectors")
+    spark.sql("DELETE FROM vectors WHERE rid = 1")
+    was, now = spark.sql("SELECT * FROM vectors VERSION AS OF 1"), spark.table("vectors")
+    assert was.inputFiles() == now.inputFiles()
+    assert seen(w.backward(now.where("rid = 3"))) == [(3,)]
+    assert seen(w.backward(was.where("rid = 3"))) == [(3,)]
+    assert seen(w.backward(was.where("rid = 1").unionAll(now.where("rid = 4")))) == [(1,), (4,)]
+    assert rows(w.forward(was.where("rid in (1, 3)"), to=now).rows) == [(3,)]
+    spark.sql("DROP TABLE vectors")

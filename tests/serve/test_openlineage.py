@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from datetime import datetime, timedelta, timezone
@@ -177,6 +178,69 @@ def test_events_of_other_tools(tmp_path: Path) -> None:
         "DB.S.OUT",
         "A",
     )
+    catalog.close()
+
+
+def event(state: str, minute: int, inputs: str = "", outputs: str = "", **facets: object) -> dict:
+    return {
+        "run": {"runId": "0d3a4f0e-6a3b-4c8e-9d6f-2f1f6f1c0a03"},
+        "job": {"namespace": "dbt", "name": "daily"},
+        "eventType": state,
+        "eventTime": f"2026-03-01T12:{minute:02}:00Z",
+        "inputs": [{"namespace": "db", "name": n, "inputFacets": {"inputStatistics": {"rowCount": 7}}} for n in inputs],
+        "outputs": [{"namespace": "db", "name": n, "facets": facets} for n in outputs],
+    }
+
+
+LINEAGE = {"fields": {"x": {"inputFields": [{"namespace": "db", "name": "a", "field": "y"}]}}}
+DAY = [
+    event("START", 0, "a"),
+    event("RUNNING", 1, "b"),
+    event("COMPLETE", 2, "", "c", lifecycleStateChange={"lifecycleStateChange": "OVERWRITE"}, columnLineage=LINEAGE),
+]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
+def test_events_of_a_run_add_up_in_any_order_and_number_of_calls(order: tuple[int, ...], tmp_path: Path) -> None:
+    catalog = Store.at(tmp_path).catalog
+    catalog.record(
+        Observation(
+            Run("before", "query", status=COMPLETED, ended=NOON), (Seen("db", "z", "table"), Seen("db", "c", "table")),
+            (Change(1, "append"),), (Link(0, 1, "write"),),
+        )
+    )  # fmt: skip
+    for place in order:
+        openlineage.read(catalog, [DAY[place]])
+        openlineage.read(catalog, [DAY[place]])
+    found = {(e.source.name, e.target.name) for e in catalog.lineage("c")}
+    assert found == {("a", "c"), ("b", "c")}, "an overwrite, whenever its event came"
+    (column,) = catalog.lineage("c", level="column")
+    assert (column.source_column, column.target_column) == ("y", "x")
+    assert [v.how for v in catalog.versions("c")] == ["append", "overwrite"]
+    (run,) = catalog.runs(kind="openlineage")
+    assert (run.status, len(catalog.edges(run=run))) == (COMPLETED, 2)
+    assert {(u.dataset.name, u.rows) for u in catalog.inputs(run)} == {("a", 7), ("b", 7)}
+    assert [(u.dataset.name, u.version) for u in catalog.outputs(run)] == [("c", 2)]
+    catalog.close()
+
+
+def test_what_only_started_or_failed_has_made_nothing(tmp_path: Path) -> None:
+    catalog = Store.at(tmp_path).catalog
+    openlineage.read(catalog, [event("START", 0, "a", "c")])
+    assert (len(catalog.edges()), len(catalog.versions("c"))) == (0, 0)
+    openlineage.read(catalog, [event("FAIL", 1)])
+    (run,) = catalog.runs(status=FAILED)
+    assert (len(catalog.edges()), len(catalog.versions("c"))) == (0, 0)
+    assert [u.dataset.name for u in (*catalog.inputs(run), *catalog.outputs(run))] == ["a", "c"]
+    catalog.close()
+
+
+def test_a_run_that_reads_what_it_writes_read_what_was_there_before(tmp_path: Path) -> None:
+    catalog = Store.at(tmp_path).catalog
+    openlineage.read(catalog, [event("COMPLETE", 1, "", "c")])
+    openlineage.read(catalog, [event("START", 0, "c")])
+    (edge,) = catalog.edges()
+    assert (edge.source_version, edge.target_version) == (0, 1)
     catalog.close()
 
 

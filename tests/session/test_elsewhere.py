@@ -21,6 +21,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 BESIDE = {
     "cluster": lambda home: python(PROGRAMS / "cluster.py", write_orders(home), home / "store"),
+    "without_whence": lambda home: python(PROGRAMS / "without_whence.py", home),
     "connect": lambda home: python(PROGRAMS / "connect.py", home / "store"),
     "stopped": lambda home: python(PROGRAMS / "stopped.py", write_orders(home), home / "store"),
 }
@@ -37,6 +38,23 @@ def test_traces_on_separate_executors(beside: Beside) -> None:
         "verified": True,
         "without": [[2, 80], [3, 40]],
         "touched": [1],
+    }
+
+
+def test_executors_that_lack_whence(beside: Beside) -> None:
+    found = json.loads(beside("without_whence").last_line)
+    assert found == {
+        "executors have whence": [False],
+        "backward": [3],
+        "plain": "six",
+        "frames": ["six"],
+        "rows": [1, 3],
+        "values": [1.0, None, 3.0],
+        "aside": ["('six',)", "(2, 'six')"],
+        "halves": [1.0, 2.0],
+        "traced": 1,
+        "counts": [["a", 1], ["b", 2]],
+        "lines": ["a b"],
     }
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
+from whence.sql.allowed import names_class, reading_options
 
 ORDERS = [(i, f"c{i % 3}", i * 10) for i in range(12)]
 
@@ -173,3 +174,164 @@ def test_a_streams_batch(session: whence.Session, home: Path) -> None:
     (rows,) = trace.sources.values()
     assert rids(rows) == of("c2")
     assert trace.verify().ok
+
+
+def test_views_and_python_operators_are_followed_from_another_process(
+    session: whence.Session, tiny: SparkSession, home: Path
+) -> None:
+    """Each is asked by a session that knows no more than the store does."""
+    spark = session.spark
+    orders = spark.read.parquet(str(home / "orders"))
+    orders.createOrReplaceTempView("whence_orders")
+    orders.createOrReplaceGlobalTempView("whence_global")
+
+    @F.udtf(returnType="twice bigint")  # type: ignore[attr-defined]
+    class Twice:
+        def eval(self, value: int) -> Iterator[tuple[int]]:
+            yield (2 * value,)
+
+    spark.udtf.register("twice", Twice)
+    schema = orders.schema
+    groups = orders.groupBy("customer")
+    text = "select rid, customer, amount from whence_orders"
+    spark.sql("create or replace temporary view whence_two as select * from whence_orders where amount > 20")
+    frames = {
+        "nested": spark.sql(f"with o as ({text}) select * from o where rid in (select rid from whence_two)"),
+        "scalar": spark.sql(f"{text} where rid >= (select min(rid) from whence_two where customer = 'c1')"),
+        "without": spark.sql(f"{text} except select * from whence_two intersect all select * from whence_two"),
+        "global": spark.sql("select * from global_temp.whence_global"),
+        "mapped": orders.mapInPandas(lambda batches: batches, schema),
+        "applied": groups.applyInPandas(lambda frame: frame, schema),
+        "grouped": groups.cogroup(groups).applyInPandas(lambda one, _: one, schema),
+        "called": spark.sql("select o.rid, o.customer, t.twice amount from whence_orders o, lateral twice(o.amount) t"),
+    }
+    try:
+        with session.capture():
+            for name, df in frames.items():
+                df.write.parquet(str(home / name))
+            spark.sql(f"create table whence_base using parquet as {text}")
+            spark.sql("create view whence_view as select * from whence_base where customer <> 'c2'")
+            spark.sql("create table whence_ctas using parquet as select * from whence_view where rid > 1")
+            spark.sql("insert into whence_ctas select * from whence_view where rid = 1")
+            spark.sql("insert overwrite whence_base select * from whence_orders")
+        with whence.attach(tiny, store=home / "store") as other:
+            for name in frames:
+                trace = other.backward(spark.read.parquet(str(home / name)).where("customer = 'c1'"))
+                assert not trace.notes, name
+                (witnesses,) = trace.sources.values()
+                few = {"nested": {4, 7, 10}, "scalar": {4, 7, 10}, "without": {1}}
+                assert rids(witnesses) == few.get(name, of("c1")), name
+            trace = other.backward(spark.table("whence_ctas").where("customer = 'c1'"))
+            assert not trace.notes
+            assert rids(next(iter(trace.sources.values()))) == of("c1")
+    finally:
+        spark.sql("drop view if exists whence_view")
+        spark.sql("drop table if exists whence_base")
+        spark.sql("drop table if exists whence_ctas")
+        for view in ("whence_orders", "whence_two"):
+            spark.catalog.dropTempView(view)
+        spark.catalog.dropGlobalTempView("whence_global")
+
+
+def test_what_is_written_otherwise_than_computed(session: whence.Session, home: Path) -> None:
+    spark = session.spark
+    rows = spark.sql(
+        "select rid, customer, timestamp'2020-01-01 00:00:00.123456' + make_interval(0,0,0,0,0,0, rid / 10000.0) at, "
+        "case when rid % 3 = 0 then '' when rid % 3 = 1 then null else 'a b/c=%' end part from parquet.`"
+        f"{home / 'orders'}`"
+    )
+    upper = rows.select("rid", F.lit("low").alias("k"), F.concat("customer", F.lit("!")).alias("up"))
+    target = {name: str(home / name) for name in ("parts", "cased", "millis")}
+    try:
+        spark.conf.set("spark.sql.caseSensitive", "true")
+        with session.capture():
+            upper.toDF("rid", "k", "K").write.parquet(target["cased"])
+        cased = spark.read.parquet(target["cased"])
+        assert rids(session.backward(cased.where("K = 'c1!'"))["orders"]) == of("c1")
+        assert session.backward(cased.where("k = 'low'"))["orders"].count() == 12
+        spark.conf.set("spark.sql.caseSensitive", "false")
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS")
+        with session.capture():
+            rows.select("rid", "part").write.partitionBy("part").parquet(target["parts"])
+            rows.select("rid", "at").write.parquet(target["millis"])
+            spark.sql("create table whence_chars (rid bigint, c char(4), d decimal(10, 1)) using parquet")
+            rows.selectExpr("rid", "customer", "rid / 2.0").write.insertInto("whence_chars")
+        parts = spark.read.parquet(target["parts"])
+        assert rids(session.backward(parts.where("part is null"))["orders"]) == {r for r in range(12) if r % 3 < 2}
+        assert rids(session.backward(parts.where("part = 'a b/c=%'"))["orders"]) == {2, 5, 8, 11}
+        at = "timestamp'2020-01-01 00:00:00.123'"
+        millis = spark.read.parquet(target["millis"])
+        within = {row.rid for row in millis.where(f"at = {at}").collect()}
+        assert 0 < len(within) < 12
+        assert rids(session.backward(millis.where(f"at = {at}"))["orders"]) == within
+        chars = spark.table("whence_chars")
+        assert rids(session.backward(chars.where("c = 'c1'"))["orders"]) == of("c1")
+        assert session.backward(chars.where("length(c) = 4"))["orders"].count() == 12
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+        spark.conf.unset("spark.sql.parquet.outputTimestampType")
+        spark.sql("drop table if exists whence_chars")
+
+
+def test_what_cannot_be_followed_is_told(session: whence.Session, home: Path) -> None:
+    spark = session.spark
+    orders = spark.read.parquet(str(home / "orders"))
+    orders.createOrReplaceTempView("whence_orders")
+    try:
+        with session.capture():
+            spark.sql("create table whence_given using parquet as select * from whence_orders where rid < 0")
+            spark.sql("insert into whence_given select * from whence_orders where rid < :n", args={"n": 3})
+            spark.sql(f"insert overwrite directory '{home / 'there'}' using parquet select * from whence_orders")
+            orders.where("customer = 'c0'").write.partitionBy("customer").parquet(str(home / "parts"))
+        ends = {
+            "given arguments": spark.table("whence_given"),
+            "DIRECTORY is not followed": spark.read.parquet(str(home / "there")),
+            "is read otherwise": spark.read.parquet(str(home / "parts" / "customer=c0")),
+        }
+        for why, df in ends.items():
+            (note,) = session.backward(df).notes
+            assert why in note
+    finally:
+        spark.sql("drop table if exists whence_given")
+        spark.catalog.dropTempView("whence_orders")
+
+
+def test_only_what_this_user_signed_is_brought_to_life(
+    session: whence.Session, tiny: SparkSession, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = tiny.read.parquet(str(home / "orders"))
+    with session.capture():
+        orders.where("rid < 3").write.parquet(str(home / "few"))
+        orders.where("rid > 3").write.parquet(str(home / "many"))
+
+    def notes() -> tuple[str, ...]:
+        with whence.attach(tiny, store=home / "store") as other:
+            trace = other.backward(tiny.read.parquet(str(home / "few")))
+            assert list(trace.sources) == (["few"] if trace.notes else ["orders"])
+            return trace.notes
+
+    files = {path.name: path for path in (home / "store" / "tables" / "sql" / "writes").rglob("*") if path.is_file()}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files.values())
+    (few_plan, many_plan) = (files[name] for name in sorted(files) if name.endswith(".plan"))
+    (few, many) = (files[name] for name in sorted(files) if name.endswith(".json"))
+    plan, content = few_plan.read_bytes(), few.read_bytes()
+    assert notes() == ()
+    few_plan.write_bytes(many_plan.read_bytes())
+    assert "was changed since" in notes()[0]
+    few_plan.write_bytes(plan)
+    few.write_bytes(many.read_bytes())
+    assert "signed for another place" in notes()[0]
+    few.write_bytes(content.split(b"\n", 2)[2])
+    assert "not signed" in notes()[0]
+    few.write_bytes(content)
+    monkeypatch.setenv("WHENCE_KEY", "k" * 40)
+    assert "another key" in notes()[0]
+
+
+def test_no_other_classes_than_those_of_plans_are_read(session: whence.Session) -> None:
+    c = session._plans()
+    foreign = session.spark._jvm.java.io.File("/etc/passwd")  # type: ignore[union-attr]
+    with pytest.raises(Exception, match="REJECTED"):
+        c.deserialised(c.serialised(foreign))
+    assert names_class({"fields": [{"type": {"type": "udt", "pyClass": "os.system"}}]})
+    assert reading_options({"header": "true", "fs.s3a.secret.key": "x", "driver": "y"}) == {"header": "true"}

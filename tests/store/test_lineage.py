@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from whence.model import COMPLETED, FAILED, Run, StoreError, UnknownDataset
-from whence.model.lineage import DIRECT, INDIRECT, Change, ColumnLink, Link, Observation, Seen
+from whence.model.lineage import DIRECT, INDIRECT, INPUT, Change, ColumnLink, Link, Observation, Seen, Use
 from whence.model.types import LIST, Attribute, Entity, EntityType, Relationship
 from whence.store import Store
 
@@ -209,6 +209,33 @@ class TestCatalog:
         catalog.record(write(1, ["a"], "t", status=FAILED))
         assert [r.status for r in catalog.runs()] == [FAILED]
         assert len(catalog.edges()) == 0
+
+    def test_a_failed_run_keeps_what_it_read_and_was_to_write(self, catalog) -> None:
+        catalog.record(write(1, ["z"], "a", "overwrite"))
+        failed = write(2, ["a", "new"], "t", "overwrite", status=FAILED)
+        catalog.record(failed)
+        assert [(u.dataset.name, u.version) for u in catalog.inputs(failed.run)] == [("a", 1), ("new", None)]
+        assert [(u.dataset.name, u.version) for u in catalog.outputs(failed.run)] == [("t", None)]
+        assert [(u.run, u.role) for u in catalog.uses("t")] == [(failed.run.id, "output")]
+        assert len(catalog.versions("t")) == len(catalog.lineage("t")) == 0
+        assert names(catalog.edges()) == {("z", "a")}
+
+    def test_rows_and_bytes_of_what_a_run_read_and_wrote(self, catalog) -> None:
+        read = Run("read", "query", "collect", COMPLETED, None, at(1), at(1), "app")
+        catalog.record(Observation(read, (seen("a"),), uses=(Use(0, INPUT, 7, 2**40),)))
+        assert [(u.dataset.name, u.role, u.version, u.rows, u.bytes) for u in catalog.inputs("read")] == [
+            ("a", "input", 1, 7, 2**40)
+        ]
+        assert len(catalog.edges()) == len(catalog.outputs("read")) == 0
+        (application,) = catalog.applications()
+        assert ([d.name for d in application.inputs], application.outputs) == (["a"], ())
+
+    def test_columns_stay_with_a_renamed_table(self, catalog) -> None:
+        catalog.record(write(1, ["a"], "t"))
+        run = Run("rename", "query", "", COMPLETED, None, at(2), at(2))
+        old, new = Seen("wh", "t", "table"), Seen("wh", "u", "table")
+        catalog.record(Observation(run, (old, new), (Change(0, "rename", 1),)))
+        assert catalog.dataset("u").columns == ("id", "name")
 
     def test_names_that_are_unknown_or_not_enough(self, catalog) -> None:
         catalog.record(write(1, ["x.a"], "y.a"))

@@ -179,3 +179,17 @@ def test_an_old_store_is_upgraded_and_loses_nothing(old: Path, tmp_path: Path) -
     store.close()
     with sqlite3.connect(tmp_path / "catalog.db") as connection:
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
+
+
+def test_rows_that_went_to_an_application_are_inputs_of_their_run_after_the_upgrade(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).parent / "old" / "collected-v0002.db", tmp_path / "catalog.db")
+    catalog = Store.at(tmp_path).catalog
+    assert [(e.source.name, e.target.name) for e in catalog.edges()] == [("a", "b")]
+    assert [d.name for d in catalog.datasets()] == ["a", "b"]
+    assert [(u.dataset.name, u.role, u.version) for u in [*catalog.inputs("w"), *catalog.outputs("w")]] == [
+        ("a", "input", 1),
+        ("b", "output", 1),
+    ]
+    assert [(u.dataset.name, u.version) for u in catalog.inputs("c")] == [("b", 1)]
+    assert len(catalog.outputs("c")) == 0
+    catalog.close()

@@ -19,8 +19,11 @@ def test_edges(case: Case, spark, tmp_path: Path) -> None:
             run(spark, case.run, str(tmp_path))
             found = {(short(e.source.name), short(e.target.name)) for e in w.catalog.edges()}
             gaps = [r.details["gaps"] for r in w.catalog.runs() if "gaps" in r.details]
+            reads = {short(u.dataset.name) for r in w.catalog.runs() for u in w.catalog.inputs(r)}
+            assert {d.kind for d in w.catalog.datasets()} <= {"table", "view", "path", "rdbms", "memory"}
             assert w._watcher.counts["failed"] == 0
         assert found == case.edges
+        assert case.reads <= reads
         assert gaps == []
     finally:
         clean(spark)

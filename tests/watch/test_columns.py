@@ -60,6 +60,30 @@ CASES: dict[str, tuple[str, dict[str, dict[str, str]]]] = {
         "SELECT coalesce(name, s.b) AS c FROM t1",
         {"c": {"t1.name": "CONDITIONAL TRANSFORMATION", "t1.s.b": "TRANSFORMATION"}},
     ),
+    "nullif": (
+        "SELECT nullif(name, s.b) AS c FROM t1",
+        {"c": {"t1.name": "CONDITIONAL TRANSFORMATION", "t1.s.b": "CONDITIONAL"}},
+    ),
+    "nvl and nvl2": (
+        "SELECT nvl(name, s.b) AS c, nvl2(id, name, s.b) AS d FROM t1",
+        {
+            "c": {"t1.name": "CONDITIONAL TRANSFORMATION", "t1.s.b": "TRANSFORMATION"},
+            "d": {"t1.id": "CONDITIONAL", "t1.name": "TRANSFORMATION", "t1.s.b": "TRANSFORMATION"},
+        },
+    ),
+    "nullifzero": ("SELECT nullifzero(amount) AS c FROM t1", {"c": {"t1.amount": "CONDITIONAL TRANSFORMATION"}}),
+    "between": (
+        "SELECT amount BETWEEN id AND 5 AS b FROM t1",
+        {"b": {"t1.amount": "TRANSFORMATION", "t1.id": "TRANSFORMATION"}},
+    ),
+    "EXISTS (SELECT *)": (
+        "SELECT name FROM t1 WHERE EXISTS (SELECT * FROM t2 WHERE t2.id = t1.id)",
+        {"name": {"t1.name": "IDENTITY"}, "*": {"t1.id": "FILTER", "t2.id": "FILTER"}},
+    ),
+    "NOT EXISTS over a group": (
+        "SELECT name FROM t1 WHERE NOT EXISTS (SELECT max(city) FROM t2 GROUP BY id)",
+        {"name": {"t1.name": "IDENTITY"}, "*": {"t2.id": "FILTER"}},
+    ),
     "window": (
         "SELECT sum(amount) OVER (PARTITION BY name ORDER BY id) AS running FROM t1",
         {"running": {"t1.amount": "AGGREGATION", "t1.name": "WINDOW", "t1.id": "WINDOW"}},

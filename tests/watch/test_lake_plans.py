@@ -80,12 +80,13 @@ def test_merge_rewritten_by_spark() -> None:
     assert found is not None
     names = [d.name for d in found.datasets]
     assert [(names[link.source], names[link.target], link.kind) for link in found.links] == [
-        ("db.t1", "db.t2", "merge")
+        ("db.t2", "db.t2", "merge"),
+        ("db.t1", "db.t2", "merge"),
     ]
     direct = {
         (names[c.source], c.source_column, c.target_column, c.subtype) for c in found.columns if c.kind == "DIRECT"
     }
-    assert direct == {("db.t1", "id", "id", "IDENTITY"), ("db.t1", "name", "name", "IDENTITY")}
+    assert direct == {("db.t1", "id", "id", "IDENTITY"), ("db.t1", "name", "name", "IDENTITY")}, "t2.id stays as it is"
     assert any(c.subtype == "CONDITIONAL" and c.source_column == "name" for c in found.columns)
     assert "gaps" not in found.run.details
 

@@ -31,13 +31,14 @@ def test_a_model_from_training_to_scores(spark, tmp_path: Path) -> None:
             assert edges == {
                 ("training", "model", "train"),
                 ("pipeline", "model", "train"),
-                ("model", "whence-tests", "load"),
                 ("model", "scores", "score"),
                 ("fresh", "scores", "create"),
             }
             assert {short(s.name) for s in catalog.lineage("scores").datasets} == {
                 "scores", "fresh", "model", "training", "pipeline",
             }  # fmt: skip
+            (load,) = catalog.runs(kind="load")
+            assert [u.dataset.name for u in catalog.inputs(load)] == [model_path]
             found = catalog.dataset(model_path)
             assert (found.kind, found.name) == ("model", model_path)
             columns = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import threading
 from pathlib import Path
@@ -41,9 +42,39 @@ def test_failed_queries_are_recorded_with_their_error(spark, tables, tmp_path: P
         failed = w.catalog.runs(status="failed")
         assert any("raised on purpose" in r.error for r in failed)
         assert edges(w) == set(), "what failed made nothing"
-        details = next(r.details for r in failed if "raised on purpose" in r.error)
-        assert [short(n) for n in details["inputs"]] == ["t1"]
-        assert [short(n) for n in details["outputs"]] == ["t2"]
+        run = next(r for r in failed if "raised on purpose" in r.error)
+        assert [(short(u.dataset.name), u.rows) for u in w.catalog.inputs(run)] == [("t1", None)]
+        assert [(short(u.dataset.name), u.version) for u in w.catalog.outputs(run)] == [("t2", None)]
+
+
+FAILING = [
+    "INSERT INTO t2 SELECT id, raise_error('raised on purpose') FROM t1",
+    "CREATE TABLE t3 USING parquet AS SELECT 1 / 0 AS x FROM t1",
+    "SELECT * FROM nowhere",
+    "SELECT nothing FROM t1",
+    "DROP TABLE nowhere",
+]
+
+
+def test_the_stack_trace_of_a_failed_query_is_what_it_is_without_whence(spark, tables, tmp_path: Path) -> None:
+    """Spark keeps a failure and, asked again, writes the asker's stack into it."""
+    spark.sql("INSERT INTO t1 VALUES (1, 'a')")
+
+    def traces(flush) -> list[list[str]]:
+        found = []
+        for text in FAILING:
+            with pytest.raises(Exception) as caught:  # noqa: PT011 - each fails in a way of its own
+                spark.sql(text)
+            flush()
+            problem = caught.value._origin
+            frames = [str(frame) for frame in problem.getStackTrace()]
+            found.append([re.sub(r"\$\d+|:\d+|0x\w+|Generated\w+", "", frame) for frame in frames])
+        return found
+
+    without = traces(lambda: None)
+    with whence.attach(spark, store=tmp_path) as w:
+        assert traces(w._watcher.flush) == without
+        assert len(w.catalog.runs(status="failed")) == len(FAILING)
 
 
 def test_a_crash_in_whence_is_counted_and_logged(spark, tables, tmp_path: Path, monkeypatch, caplog) -> None:

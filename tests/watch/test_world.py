@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cases import CASES
 from kafka_cases import KAFKA
-from row_cases import ROWS
+from row_cases import COLUMNS, ROWS, SCHEMAS
 
 from beside import Beside, python
 from whence.serve import openlineage
@@ -60,6 +60,22 @@ def test_rows_changed_in_place(name: str, results: dict[str, Any]) -> None:
     if "no rows" in results:
         pytest.skip(results["no rows"])
     check(results["rows"][name], next(case.edges for case in ROWS if case.name == name))
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_rows_changed_in_place(name: str, results: dict[str, Any]) -> None:
+    """The table's own columns are inputs where they are assigned or decide; what stays as it is, is no link."""
+    if "no rows" in results:
+        pytest.skip(results["no rows"])
+    kind, columns = COLUMNS[name]
+    assert results["rows"][name]["kinds"] == [kind]
+    assert {tuple(link) for link in results["rows"][name]["columns"]} == columns
+
+
+def test_columns_are_those_after_the_last_change(results: dict[str, Any]) -> None:
+    if "no rows" in results:
+        pytest.skip(results["no rows"])
+    assert results["rows"]["columns that come and go"]["schemas"] == SCHEMAS
 
 
 @pytest.mark.parametrize("name", KAFKA_EDGES)

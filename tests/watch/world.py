@@ -62,6 +62,12 @@ def found(spark: SparkSession, home: str, action: Any) -> dict[str, Any]:
                 "namespaces": sorted(
                     {d.namespace for e in w.catalog.edges() for d in (e.source, e.target) if d.kind == "table"}
                 ),
+                "kinds": sorted({e.kind for e in w.catalog.edges()}),
+                "columns": sorted(
+                    [name(e.source), e.source_column, e.target_column, e.kind, e.subtype]
+                    for e in w.catalog.edges("column", expand=False)
+                ),
+                "schemas": {name(d): list(d.columns) for d in w.catalog.datasets()},
                 "gaps": [r.details["gaps"] for r in w.catalog.runs() if "gaps" in r.details],
                 "failed": w._watcher.counts["failed"],
             }

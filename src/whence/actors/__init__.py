@@ -19,7 +19,7 @@ output came from which input, and commits. Flow links say who feeds whom; contai
 
 from whence.actors.read import ActorLog, Multiplicity
 from whence.actors.records import Location, RecordSet, UnidentifiableRecord, hash_record
-from whence.actors.registry import ActorSpec
+from whence.actors.registry import ActorSpec, LogDamaged
 from whence.actors.replay import CannotReplay, Replayed, ReplayPlan, ReplayStep, exclude_plan, replay_plan
 from whence.actors.store import ActorStore, Failure, UnknownActor
 from whence.actors.trace import NotCommitted, TracingDataflow, TracingTable
@@ -34,6 +34,7 @@ __all__ = [
     "Failure",
     "Filter",
     "Location",
+    "LogDamaged",
     "Multiplicity",
     "NotCommitted",
     "RecordSet",

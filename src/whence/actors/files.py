@@ -2,11 +2,75 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
 from whence.store import private
+
+_SEAL = "crc32"
+
+
+def sealed(values: Mapping[str, Any]) -> bytes:
+    """A small file whose damage shows when it is read."""
+    plain: dict[str, Any] = json.loads(json.dumps(values))  # as it will be read: keys are texts then
+    return json.dumps({**plain, _SEAL: _sum(plain)}).encode()
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """ValueError where this is not what was written. Files of before there were seals are taken as they are."""
+    values = json.loads(data)
+    if not isinstance(values, dict):
+        raise ValueError("it does not hold what it should")
+    seal = values.pop(_SEAL, None)
+    if seal is not None and seal != _sum(values):
+        raise ValueError("its contents were changed")
+    return values
+
+
+def _sum(values: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(values, sort_keys=True).encode())
+
+
+class Sink:
+    """A file that is being written, with its length and checksum so far."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.bytes, self.crc32 = 0, 0
+
+    def write(self, data: Any) -> int:
+        self._stream.write(data)
+        size = memoryview(data).nbytes
+        self.bytes += size
+        self.crc32 = zlib.crc32(data, self.crc32)
+        return size
+
+    def tell(self) -> int:
+        return self.bytes
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.close()
+
+    @property
+    def closed(self) -> bool:
+        closed: bool = self._stream.closed
+        return closed
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
 
 
 class Files:
@@ -51,9 +115,9 @@ class Files:
             out.write(data)
         self._fs.move(hidden, self.path(*parts))
 
-    def create(self, *parts: str) -> Any:
+    def create(self, *parts: str) -> Sink:
         self._make(self.path(*parts[:-1]))
-        return self._open(self.path(*parts))
+        return Sink(self._open(self.path(*parts)))
 
     def read(self, *parts: str) -> bytes | None:
         try:
@@ -66,7 +130,10 @@ class Files:
         from pyarrow import fs
 
         selector = fs.FileSelector(self.path(*parts), allow_not_found=True)
-        return sorted(i.base_name for i in self._fs.get_file_info(selector))
+        try:
+            return sorted(i.base_name for i in self._fs.get_file_info(selector))
+        except NotADirectoryError:
+            return []
 
     def delete(self, *parts: str) -> None:
         """A link is removed itself, unless it stands in the place of a directory and leads out of the store."""

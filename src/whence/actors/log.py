@@ -10,13 +10,12 @@ a task that failed or is still running; nobody reads them.
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
 from collections.abc import Collection, Hashable
 from typing import Any
 
-from whence.actors.files import Files
+from whence.actors.files import Files, sealed
 from whence.actors.records import INT, LOCATION, STR, columns, domain_of, pair_columns
 
 BATCH = 1 << 17  # associations held in memory before they are written
@@ -40,8 +39,9 @@ def _write_options(schema: Any) -> dict[str, Any]:
 
 
 class Log:
-    def __init__(self, root: str, actor: str, task: str, attempt: int) -> None:
+    def __init__(self, root: str, actor: str, task: str, attempt: int, own: bool = False) -> None:
         self._root, self._actor, self._task, self._attempt = root, actor, task, attempt
+        self._own = own  # of a process, not of a task: it commits when the actor does
         self._name = uuid.uuid4().hex
         self._files: Files | None = None
         self._lock = threading.Lock()
@@ -166,13 +166,14 @@ class Log:
         """Write the manifest: from here on the log counts. The name of the log, or None when it holds nothing."""
         with self._lock:
             self._flush()
-            for writer, sink, _ in self._writers.values():
+            for writer, sink, entry in self._writers.values():
                 writer.close()
                 sink.close()
+                entry |= {"bytes": sink.bytes, "crc32": sink.crc32}
             if not self._parts or self._files is None:
                 return None
-            manifest = {"task": self._task, "attempt": self._attempt, "parts": self._parts}
-            self._files.write(json.dumps(manifest).encode(), "logs", self._actor, f"{self._name}.json")
+            manifest = {"task": self._task, "attempt": self._attempt, "own": self._own, "parts": self._parts}
+            self._files.write(sealed(manifest), "logs", self._actor, f"{self._name}.json")
             name, self._name = self._name, uuid.uuid4().hex
             self._parts, self._writers = [], {}
             return name
@@ -194,3 +195,19 @@ class Log:
             return str, (f"ok {self.commit() or ''}",)
         except Exception as error:
             return str, (f"lost {self._actor} {self._task}: {error}",)
+
+
+class NoLog(Log):
+    """Of a task that runs the user's function once more, to answer a question: what it captures was captured before."""
+
+    def pair(self, i: Any, o: Any) -> None:
+        pass
+
+    def pairs(self, inputs: Any, outputs: Any) -> None:
+        pass
+
+    def input(self, record: Any, tags: Collection[Hashable]) -> None:
+        pass
+
+    def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        pass

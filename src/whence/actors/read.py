@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from whence.actors.files import Files
 from whence.actors.log import BATCH, INPUTS, OUTPUTS, PAIRS
 from whence.actors.records import LOCATION, RecordSet, arrow_type, domain_of
-from whence.actors.registry import Part, Registry
+from whence.actors.registry import LogDamaged, Part, Registry
 
 
 def overlap_mask(locations: Any, wanted: Any) -> Any:
@@ -101,6 +102,8 @@ class Multiplicity:
 class ActorLog:
     def __init__(self, files: Files, registry: Registry, actor: str) -> None:
         self._files, self._actor = files, actor
+        self._path = registry.specs[actor].path
+        self._sound: set[str] = set()
         self.parts = registry.parts(actor)
 
     def __len__(self) -> int:
@@ -109,8 +112,30 @@ class ActorLog:
     def _batches(self, part: Part, columns: list[str] | None = None) -> Iterator[Any]:
         import pyarrow.parquet as pq
 
-        with self._files.system.open_input_file(self._files.path("logs", self._actor, part.file)) as data:
-            yield from pq.ParquetFile(data).iter_batches(batch_size=BATCH * 8, columns=columns)
+        rows = 0
+        try:
+            with self._files.system.open_input_file(self._files.path("logs", self._actor, part.file)) as data:
+                self._check(part, data)
+                for batch in pq.ParquetFile(data).iter_batches(batch_size=BATCH * 8, columns=columns):
+                    rows += batch.num_rows
+                    yield batch
+            if rows != part.rows:
+                raise ValueError(f"it has {rows} associations of {part.rows}")
+        except (OSError, ValueError, KeyError) as failed:  # Arrow's errors are ValueErrors, or of the file system
+            raise LogDamaged(self._path, f"logs/{self._actor}/{part.file}", failed) from failed
+
+    def _check(self, part: Part, data: Any) -> None:
+        if part.bytes is None or part.file in self._sound:
+            return
+        if data.size() != part.bytes:
+            raise ValueError(f"it has {data.size()} bytes of {part.bytes}")
+        found = 0
+        while some := data.read(1 << 20):
+            found = zlib.crc32(some, found)
+        if found != part.crc32:
+            raise ValueError("its contents were changed")
+        data.seek(0)
+        self._sound.add(part.file)
 
     def _paired_logs(self) -> Iterator[tuple[list[Part], list[Part]]]:
         logs: dict[str, tuple[list[Part], list[Part]]] = {}

@@ -1,8 +1,11 @@
 """Which actors there are, what contains what, who feeds whom, and which logs count.
 
-registry/<id>.json         an actor was registered        registry/<id>.committed   it ended well
-links/<a>.<b>              b receives what a puts out     logs/<id>/<log>.json      a committed log's manifest
-failures/<id>-<n>.json     an input that made it fail
+registry/<id>.json         an actor was registered        registry/<id>.<n>.committed  it ended well, with these logs
+links/<a>.<b>              b receives what a puts out     logs/<id>/<log>.json         a log's manifest
+registry/<a>.<b>.link      the same once more             failures/<id>-<n>.json       an input that made it fail
+
+What one file holds, another vouches for: a commit names the logs that count, a manifest the length and checksum of each
+part, and a link stands twice, since nothing else would tell that it is gone.
 
 All of it is plain data, but for an actor's restart function, which is read as code and therefore signed together with
 everything that it is given. Ids become paths, so what is no id is not read.
@@ -12,19 +15,32 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from whence.actors.files import Files
+from whence.actors.files import Files, sealed, unsealed
 from whence.model import StoreError
 
+_ENDING = ".committed"
 _ID = re.compile("[0-9a-f]{32}")
 _PART = re.compile(r"[0-9a-f]{32}-\d+\.parquet")
+_MANIFEST = re.compile(r"[0-9a-f]{32}\.json")
 
 
 def is_id(actor: object) -> bool:
     return isinstance(actor, str) and _ID.fullmatch(actor) is not None
+
+
+class LogDamaged(StoreError):
+    """A committed log, or what is known of an actor, is not what was written."""
+
+    def __init__(self, actor: str, file: str, what: object) -> None:
+        super().__init__(
+            f"What the actor {actor} captured cannot be told: its file {file} is damaged or gone ({what}). "
+            "Put the file back from a copy of the store, or run the actor again."
+        )
 
 
 @dataclass(frozen=True)
@@ -40,12 +56,12 @@ class ActorSpec:
     signature: str | None = None  # of whoever registered it, if it has a restart function
 
     def dumps(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return sealed(asdict(self))
 
     @classmethod
     def loads(cls, data: bytes, actor: str) -> ActorSpec:
         try:
-            values = json.loads(data)
+            values = unsealed(data)
             spec = cls(**{**values, "parents": tuple(values["parents"])})
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"What the store says of the actor {actor} cannot be read: {error}.") from error
@@ -74,6 +90,8 @@ class Part:
     domains: tuple[str, ...]
     rows: int
     task: str
+    bytes: int | None = None  # None: written before lengths and checksums were kept
+    crc32: int | None = None
 
 
 def _part(file: str) -> str:
@@ -82,16 +100,29 @@ def _part(file: str) -> str:
     return file
 
 
+def _manifest(file: str) -> str:
+    if not _MANIFEST.fullmatch(file):
+        raise ValueError(f"it names the log {file!r}, which whence has not written")
+    return file
+
+
 class Registry:
     """What the store says at one moment."""
 
     def __init__(
-        self, files: Files, specs: Mapping[str, ActorSpec], committed: Iterable[str], links: Iterable[tuple[str, str]]
+        self,
+        files: Files,
+        specs: Mapping[str, ActorSpec],
+        commits: Mapping[str, list[str]],
+        links: Iterable[tuple[str, str]],
+        notes: tuple[str, ...] = (),
     ) -> None:
         self._files = files
         self.specs = dict(specs)
-        self.committed = frozenset(committed)
+        self._commits = commits
+        self.committed = frozenset(commits)
         self.links = frozenset(links)
+        self.notes = notes  # what is damaged, so that an answer may lack something
         self._contained: dict[str, list[str]] = {}
         for spec in self.specs.values():
             for parent in spec.parents:
@@ -101,17 +132,33 @@ class Registry:
 
     @classmethod
     def load(cls, files: Files) -> Registry:
-        specs, committed = {}, []
+        specs: dict[str, ActorSpec] = {}
+        commits: dict[str, list[str]] = {}
+        damaged: dict[str, object] = {}
+        links = {(a, b) for a, _, b in (name.partition(".") for name in files.names("links")) if is_id(a) and is_id(b)}
         for name in files.names("registry"):
             stem, _, ending = name.rpartition(".")
-            if not is_id(stem):
-                continue
-            if ending == "committed":
-                committed.append(stem)
-            elif ending == "json" and (data := files.read("registry", name)):
-                specs[stem] = ActorSpec.loads(data, stem)
-        links = [(a, b) for a, _, b in (name.partition(".") for name in files.names("links")) if is_id(a) and is_id(b)]
-        return cls(files, specs, committed, links)
+            a, _, b = stem.partition(".")
+            if name.endswith(_ENDING) and is_id(a):
+                commits.setdefault(a, []).append(name)
+            elif ending == "link" and is_id(a) and is_id(b):
+                links.add((a, b))
+            elif ending == "json" and is_id(stem):
+                try:
+                    specs[stem] = ActorSpec.loads(files.read("registry", name) or b"", stem)
+                except StoreError as failed:
+                    damaged[stem] = failed
+        known = {*commits, *damaged, *(end for link in links for end in link), *files.names("logs")}
+        known |= {parent for spec in specs.values() for parent in spec.parents}
+        notes = []
+        for actor in sorted(filter(is_id, known - set(specs))):
+            why = damaged.get(actor, "There is no such file.")
+            notes.append(
+                f"the description of the actor {actor} is damaged or gone, so that what it contains or belongs to may "
+                f"be missing here: {why}"
+            )
+            specs[actor] = ActorSpec(actor, actor, "unknown", path=actor)
+        return cls(files, specs, commits, links, tuple(notes))
 
     def within(self, container: str) -> list[ActorSpec]:
         """Everything contained in it, however deep, without itself."""
@@ -135,19 +182,45 @@ class Registry:
     def _winners(self, actor: str) -> dict[str, list[Part]]:
         best: dict[str, int] = {}
         manifests = []
-        for name in self._files.names("logs", actor):
-            if name.endswith(".json") and (data := self._files.read("logs", actor, name)):
-                manifest = json.loads(data)
-                manifests.append((name, manifest))
+        listed = self._listed(actor)
+        there = {name for name in self._files.names("logs", actor) if name.endswith(".json")}
+        for name in sorted(there | (listed or set())):
+            try:
+                manifest = unsealed(self._files.read("logs", actor, name) or b"")
+                if listed is None and "own" in manifest:
+                    raise LogDamaged(self.specs[actor].path, f"registry/{self._commits[actor][0]}", "it is empty")
+                if listed is not None and name not in listed and not manifest["own"]:
+                    continue  # a task that ran once more after the actor had ended
+                found = [
+                    Part(
+                        _part(p["file"]),
+                        p["kind"],
+                        tuple(p["domains"]),
+                        p["rows"],
+                        manifest["task"],
+                        p.get("bytes"),
+                        p.get("crc32"),
+                    )
+                    for p in manifest["parts"]
+                ]
                 best[manifest["task"]] = min(manifest["attempt"], best.get(manifest["task"], manifest["attempt"]))
-        return {
-            name: [
-                Part(_part(p["file"]), p["kind"], tuple(p["domains"]), p["rows"], manifest["task"])
-                for p in manifest["parts"]
-            ]
-            for name, manifest in manifests
-            if manifest["attempt"] == best[manifest["task"]]
-        }
+            except (ValueError, KeyError, TypeError) as failed:
+                raise LogDamaged(self.specs[actor].path, f"logs/{actor}/{name}", failed) from failed
+            manifests.append((name, manifest, found))
+        return {name: found for name, manifest, found in manifests if manifest["attempt"] == best[manifest["task"]]}
+
+    def _listed(self, actor: str) -> set[str] | None:
+        """The logs that the actor's commits name; None for a commit of before they did."""
+        found: set[str] = set()
+        for name in self._commits.get(actor, ()):
+            data = self._files.read("registry", name)
+            if not data:
+                return None
+            try:
+                found.update(_manifest(log) for log in unsealed(data)["logs"])
+            except (ValueError, KeyError, TypeError) as failed:
+                raise LogDamaged(self.specs[actor].path, f"registry/{name}", failed) from failed
+        return found
 
     def winning_files(self, actor: str) -> set[str]:
         winners = self._winners(actor)
@@ -187,16 +260,27 @@ class Registry:
         return {(x, y) for a, b in self.links for x in self.givers(a) for y in self.takers(b) if x != y}
 
 
+def commit(files: Files, actor: str) -> None:
+    """The actor has ended well: the logs that it has now count, and no later ones."""
+    logs = [name for name in files.names("logs", actor) if name.endswith(".json")]
+    files.write(sealed({"logs": logs}), "registry", f"{actor}.{uuid.uuid4().hex}{_ENDING}")
+
+
 def sweep(files: Files, container: str | None = None) -> int:
     """What did not commit, or lost to another attempt, is garbage once its container has committed (section 5.3).
 
     Without a container: everything uncommitted, for a store that nobody is writing to. The number of files removed.
     """
     registry = Registry.load(files)
+    if registry.notes:  # who belongs to whom is not known: nothing is thrown away
+        raise StoreError(f"Nothing is swept from this store: {registry.notes[0]}")
     actors = registry.specs.values() if container is None else registry.within(container)
     removed = 0
     for actor in actors:
-        keep = registry.winning_files(actor.id) if actor.id in registry.committed else set()
+        try:
+            keep = registry.winning_files(actor.id) if actor.id in registry.committed else set()
+        except LogDamaged:  # whoever asks will be told; nothing of it is thrown away
+            continue
         for name in files.names("logs", actor.id):
             if name not in keep:
                 files.delete("logs", actor.id, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import uuid
 import warnings
@@ -12,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from whence.actors.files import Files
+from whence.actors.files import Files, unsealed
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
-from whence.actors.registry import ActorSpec, Registry, is_id, sweep
+from whence.actors.registry import ActorSpec, LogDamaged, Registry, is_id, sweep
 from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
 from whence.actors.worker import Actor, Mode, in_spark_task
@@ -128,7 +127,8 @@ class ActorStore:
         for actor in (a, b):
             if not is_id(actor):
                 raise UnknownActor(actor)
-        self._files.write(b"", "links", f"{a}.{b}")
+        for folder, name in (("links", f"{a}.{b}"), ("registry", f"{a}.{b}.link")):
+            self._files.write(b"", folder, name)
 
     def registry(self) -> Registry:
         return Registry.load(self._files)
@@ -182,6 +182,10 @@ class ActorStore:
         return self._all(registry, registry.givers(self.find(actor).id), "output")
 
     def _all(self, registry: Registry, ids: set[str], side: str) -> RecordSet:
+        if registry.notes:  # a set of records has no place to say so
+            raise StoreError(
+                f"These records may not be all: {registry.notes[0]}. Put it back from a copy of the store."
+            )
         result = RecordSet()
         for actor in ids:
             result = result | ActorLog(self._files, registry, actor).all_records(side)
@@ -203,10 +207,15 @@ class ActorStore:
             wanted = {spec.id} | {s.id for s in registry.within(spec.id)}
         found = []
         for name in self._files.names("failures"):
-            note = json.loads(self._files.read("failures", name) or b"{}")
-            if wanted is None or note["actor"] in wanted:
-                output = None if note["output"] is None else from_json(note["output"])
-                found.append(Failure(registry.specs[note["actor"]], from_json(note["input"]), output, note["error"]))
+            try:
+                note = unsealed(self._files.read("failures", name) or b"")
+                if wanted is None or note["actor"] in wanted:
+                    output = None if note["output"] is None else from_json(note["output"])
+                    found.append(
+                        Failure(registry.specs[note["actor"]], from_json(note["input"]), output, note["error"])
+                    )
+            except (ValueError, KeyError, TypeError) as failed:
+                raise LogDamaged(name.partition("-")[0], f"failures/{name}", failed) from failed
         return found
 
     def sweep(self) -> int:

@@ -206,7 +206,7 @@ def walk(
                 a, b = (other, node) if backward else (node, other)
                 steps += _ghosts(registry, taken, a, b, backward)
         steps.append(TracingTable(registry.specs[node], inputs, outputs, logs[node]))
-    notes = _gaps(registry, set(taken), backward)
+    notes = Exactness(registry.notes) | _gaps(registry, set(taken), backward)
     # a ghost stands between its two actors, on the far side of the nearer one
     steps.sort(key=lambda s: (place[_near_end(s.actor, backward)], s.actor.kind == GHOST))
     return TracingDataflow(direction, asked, tuple(steps), edges, notes, registry)

@@ -6,7 +6,6 @@ failed or retried task adds nothing. Elsewhere the log belongs to the process an
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -18,14 +17,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from whence.actors.files import Files
-from whence.actors.log import Log
+from whence.actors.files import Files, sealed
+from whence.actors.log import Log, NoLog
 from whence.actors.records import Location, Name, Record, identify, to_json
-from whence.actors.registry import ActorSpec, sweep
+from whence.actors.registry import ActorSpec, commit, sweep
 from whence.model import WhenceError
+from whence.model.quiet import AGAIN, is_again
 from whence.model.text import visible
 
 _NO_TAG = (None,)
+_NO_LOG = NoLog("", "", "", 0)
+_JOB_TAGS = "spark.job.tags"  # a property of Spark's jobs, which their tasks see
 
 # A task may hold several copies of one handle (one for each function that uses it); they share a log.
 _task_logs: dict[tuple[str, int, int, int], Log] = {}
@@ -96,6 +98,13 @@ def in_spark_task() -> bool:
     return _spark_task() is not None
 
 
+def _spark_runs_again() -> bool:
+    module = sys.modules.get("pyspark.taskcontext")
+    context = module.TaskContext.get() if module else None
+    tags: str | None = None if context is None else context.getLocalProperty(_JOB_TAGS)
+    return tags is not None and AGAIN in tags.split(",")
+
+
 def _as_tags(tag: Any) -> Collection[Hashable]:
     if tag is None:
         return _NO_TAG
@@ -143,8 +152,13 @@ class Actor:
         return self._accumulator
 
     def _open(self) -> Log:
-        with _opening:
-            return self._log or self._open_log()
+        if is_again():
+            return _NO_LOG
+        log = self._log
+        if log is None:
+            with _opening:
+                log = self._log or self._open_log()
+        return log
 
     def _open_log(self) -> Log:
         if self._task is not None:
@@ -152,7 +166,10 @@ class Actor:
             return self._log
         task = _spark_task()
         if task is None:
-            self._log = Log(self._root, self.id, uuid.uuid4().hex, 0)
+            self._log = Log(self._root, self.id, uuid.uuid4().hex, 0, own=True)
+            return self._log
+        if _spark_runs_again():
+            self._log = _NO_LOG
             return self._log
         key = (self.id, *task)
         log = _task_logs.get(key)
@@ -175,7 +192,7 @@ class Actor:
                 return True
             if not self._mode.observe:
                 return False
-        (self._log or self._open()).pair(i, o)
+        self._open().pair(i, o)
         return False
 
     def capture_many(self, inputs: Any, outputs: Any, counts: Any = None) -> Any:
@@ -202,7 +219,7 @@ class Actor:
             inputs = [i for i, gone in zip(_listed(inputs), dropped, strict=True) if not gone]
             outputs = [o for o, gone in zip(_listed(outputs), dropped, strict=True) if not gone]
         if len(inputs):
-            (self._log or self._open()).pairs(inputs, outputs)
+            self._open().pairs(inputs, outputs)
         return dropped
 
     def add_input(self, i: Record, tag: Any = None) -> bool:
@@ -213,7 +230,7 @@ class Actor:
                 return True
             if not self._mode.observe:
                 return False
-        (self._log or self._open()).input(i, _as_tags(tag))
+        self._open().input(i, _as_tags(tag))
         return False
 
     def add_output(self, o: Record, tag: Any = None) -> bool:
@@ -224,7 +241,7 @@ class Actor:
                 return True
             if not self._mode.observe:
                 return False
-        (self._log or self._open()).output(o, _as_tags(tag))
+        self._open().output(o, _as_tags(tag))
         return False
 
     def reset(self, tag: Any = None) -> None:
@@ -234,7 +251,7 @@ class Actor:
 
     def fail(self, i: Record, o: Record | None = None, error: BaseException | str = "") -> None:
         """Input i made the actor fail. Seen at once, without a commit: a failing actor seldom reaches one."""
-        if self._mode.filter is not None:
+        if self._mode.filter is not None or is_again() or _spark_runs_again():
             return
         note = {
             "actor": self.id,
@@ -242,7 +259,7 @@ class Actor:
             "output": None if o is None else to_json(identify(o)),
             "error": error if isinstance(error, str) else f"{type(error).__name__}: {error}",
         }
-        Files(self._root).write(json.dumps(note).encode(), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
+        Files(self._root).write(sealed(note), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -277,7 +294,7 @@ class Actor:
             if lost:
                 warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
         files = Files(self._root)
-        files.write(b"", "registry", f"{self.id}.committed")
+        commit(files, self.id)
         try:
             sweep(files, self.id)
         except WhenceError as error:

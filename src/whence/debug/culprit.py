@@ -27,7 +27,7 @@ class SourceRows:
 @shown
 @dataclass(frozen=True)
 class Culprit:
-    function: str
+    function: str  # its name, or the expression as SQL
     record: Any  # the function's argument (or arguments); for functions of batches the smallest failing DataFrame
     error: str
     traceback: str
@@ -36,10 +36,15 @@ class Culprit:
     sources: tuple[SourceRows, ...] = ()
     script: Path | None = None
     notes: tuple[str, ...] = field(default=())
+    operator: str = ""  # of Spark's own expressions: where the expression stands
+    condition: str = ""  # and the name that Spark has for the error
 
     def __str__(self) -> str:
         lines = [f"whence: {visible(self.function)} failed on {_short(self.record)}", "  " + _indented(self.error)]
-        lines.append(f"  record {self.index} of partition {self.partition}")
+        if self.operator:
+            lines.append(f"  in {_indented(_short_text(self.operator))}")
+        if self.index >= 0:
+            lines.append(f"  record {self.index} of partition {self.partition}")
         for source in self.sources:
             lines.append(f"  from {visible(source.source)}: " + ", ".join(map(visible, source.records[:3])))
             lines += [f"    {_short(row)}" for row in source.rows[:3]]
@@ -56,7 +61,11 @@ def _indented(text: str) -> str:
 
 def _short(value: Any) -> str:
     text = value.to_string() if hasattr(value, "to_string") and not isinstance(value, str) else repr(value)
-    return _indented(text if len(text) <= 300 else text[:297] + "...")
+    return _indented(_short_text(text))
+
+
+def _short_text(text: str) -> str:
+    return text if len(text) <= 300 else text[:297] + "..."
 
 
 _SCRIPT = '''"""Fails as the job did: {error}

@@ -20,7 +20,7 @@ from types import FunctionType, TracebackType
 from typing import Any
 
 from pyspark.core.rdd import RDD
-from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2
+from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.debug import guard_worker, telling_worker
 from whence.debug.attached import Attached
@@ -28,12 +28,15 @@ from whence.debug.batch_worker import Given, call_batch, records
 from whence.debug.culprit import SHOWN_ROWS, Culprit, SourceRows, write_script
 from whence.debug.findings_worker import Drop
 from whence.debug.guard_kinds import Kind
+from whence.debug.guard_rdd import lineage_sources
 from whence.debug.guard_spark import (
     Placed,
     PythonNode,
     command_of,
     failed_partition,
     input_split,
+    insert_query,
+    is_file,
     put_back,
     python_functions,
     raw_command,
@@ -41,9 +44,16 @@ from whence.debug.guard_spark import (
     rdd_over,
     row_nodes,
     set_command,
+    source_of,
+    statement_query,
+    table_of,
 )
+from whence.debug.guard_sql import SqlSearch, failed_in_sql
 from whence.model import WhenceError
 from whence.model.text import visible
+from whence.rdd import LineageRDD
+from whence.rdd.ship import ship
+from whence.rdd.worker import Stage
 from whence.sql import Catalyst
 from whence.store import private
 
@@ -68,11 +78,15 @@ class Guard:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not isinstance(error, Exception) or not failed_in_python(error):
+        if not isinstance(error, Exception) or self.culprit is not None:
             return
         try:
-            self.culprit = Search(self._session, self._home).find(error)
-            note = str(self.culprit) if self.culprit else "whence found no record on which the function fails again."
+            search = Search(self._session, self._home)
+            if not search.is_asked_for(error):
+                return
+            with search.c.quietly():
+                self.culprit = search.find(error)
+            note = str(self.culprit) if self.culprit else "whence found no record on which the job fails again."
         except Exception as trouble:  # the user's own error must stay the one that is seen
             note = visible(f"whence could not look for the culprit: {type(trouble).__name__}: {trouble}", lines=True)
         error.culprit = self.culprit  # type: ignore[attr-defined]
@@ -111,6 +125,27 @@ def actions_in(trace: TracebackType | None) -> list[Any]:
     return found
 
 
+def written(c: Catalyst, trace: TracebackType | None) -> list[Any]:
+    """The queries of statements that were run at once and of writes into tables, whose values Spark casts to the types
+    of the table: as analysed for that, and without running them."""
+    found: list[Any] = []
+    while trace is not None:
+        values, name = trace.tb_frame.f_locals, trace.tb_frame.f_code.co_name
+        holder = values.get("self")
+        plan = None
+        if isinstance(holder, SparkSession) and name == "sql" and not values.get("args"):
+            plan = statement_query(c, str(values["sqlQuery"]))
+        elif isinstance(holder, DataFrameWriter) and name in ("insertInto", "saveAsTable"):
+            table = values.get("tableName", values.get("name"))
+            plan = insert_query(c, str(table), holder._df, by_name=name == "saveAsTable")
+        elif isinstance(holder, DataFrameWriterV2) and name in ("append", "overwrite", "overwritePartitions"):
+            plan = insert_query(c, table_of(holder), holder._df, by_name=True)
+        if plan is not None:
+            found.insert(0, plan)
+        trace = trace.tb_next
+    return found
+
+
 class NothingToSearch(WhenceError):
     pass
 
@@ -134,10 +169,16 @@ class Search:
     def __init__(self, session: Attached, home: Path) -> None:
         self._session = session
         self._context: Any = session.spark.sparkContext
-        self._c = Catalyst(session.spark)
+        self.c = self._c = Catalyst(session.spark)
         self._home = home / uuid.uuid4().hex[:12]
+        ship(self._context)
+
+    def is_asked_for(self, error: Exception) -> bool:
+        return failed_in_python(error) or failed_in_sql(self._c, error)
 
     def find(self, error: Exception) -> Culprit | None:
+        if not failed_in_python(error):
+            return self._find_in_sql(error)
         text = str(error)
         died = "Traceback (most recent call last)" not in text and any(sign in text for sign in _DIED)
         partition = failed_partition(self._context)
@@ -147,6 +188,7 @@ class Search:
                 "no DataFrame or RDD with Python functions stands in the traceback of the error. Statements that "
                 "spark.sql() runs at once are not seen; write the result of a DataFrame instead."
             )
+        candidates = [c for c in candidates if not isinstance(c.function, Stage)] or candidates
         for candidate in [c for c in candidates if _in_traceback(c.function, text)] or candidates:
             for wanted in (partition, None) if partition is not None else (None,):
                 found = self._locate(candidate, wanted, died)
@@ -155,6 +197,15 @@ class Search:
                 if candidate.node is None:
                     break  # such a search runs all partitions
         return None
+
+    def _find_in_sql(self, error: Exception) -> Culprit | None:
+        plans = [self._c.plan_of(f) for f in actions_in(error.__traceback__) if isinstance(f, DataFrame)]
+        plans = [*written(self._c, error.__traceback__), *plans]
+        if not plans:
+            raise NothingToSearch(
+                "no DataFrame and no statement stands in the traceback of the error, so the query is not known."
+            )
+        return SqlSearch(self._c, self._session.spark).find(plans, error, self._home, self._witnesses)
 
     def _candidates(self, frame: Any) -> Iterator[Candidate]:
         if not isinstance(frame, DataFrame):
@@ -232,7 +283,7 @@ class Search:
             args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
             rows = self._c.frame(self._c.project(args, node.input))
             how = (node.function, node.arg_names, wanted, crashes)
-            if args and all(field.dataType.typeName() in _SAME_IN_ARROW for field in rows.schema):
+            if args and _has_pandas() and all(f.dataType.typeName() in _SAME_IN_ARROW for f in rows.schema):
                 found = rows.mapInArrow(guard_worker.arrow_locator(*how), "found binary")
                 located = found.rdd.map(lambda row: bytes(row[0]))
             else:
@@ -257,18 +308,26 @@ class Search:
         try:
             if candidate.placed is None:
                 assert candidate.node is not None
-                return self._file_of(candidate.node, found), ()
+                sources = self._file_of(candidate.node, found)
+                if not sources and isinstance(candidate.frame, LineageRDD):
+                    sources = lineage_sources(candidate.frame, found)
+                return sources, () if sources else (
+                    "its source records are not known: they were shuffled, or computed",
+                )
             return self._traced(candidate.frame, candidate.placed, found)
         except WhenceError as error:
             return (), (f"its source rows are not known: {error}".split("\n", 1)[0],)
 
     def _file_of(self, node: PythonNode, found: guard_worker.Found) -> tuple[SourceRows, ...]:
-        split = input_split(node, found["split"])
-        if split is None or found["index"] < 0:
+        source = source_of(node)
+        if source is None or found["index"] < 0:
             return ()
-        file, start, length = split
+        record = (found.get("record", found.get("args")),)
+        if not is_file(source):
+            return (SourceRows("parallelize", record, (f"partition {found['split']}, record {found['index']}",)),)
+        file, start, length = input_split(source, found["split"])
         where = f"{file}#record {found['index']} of bytes {start} to {start + length}"
-        return (SourceRows(file.rsplit("/", 1)[-1], (found.get("record", found.get("args")),), (where,)),)
+        return (SourceRows(file.rsplit("/", 1)[-1], record, (where,)),)
 
     def _traced(
         self, frame: DataFrame, placed: Placed, found: guard_worker.Found
@@ -296,6 +355,16 @@ class Search:
         for name in trace.sources:
             rows = tuple(trace.first_rows(name, SHOWN_ROWS))
             yield SourceRows(name, rows, tuple(sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))))
+
+
+def _has_pandas() -> bool:
+    """PySpark asks for it before it lets a function have Arrow's batches."""
+    try:
+        import pandas  # type: ignore[import-untyped, unused-ignore] # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _how_it_failed(candidate: Candidate, found: guard_worker.Found) -> tuple[Any, Any, Any, Any, tuple[str, ...]]:
@@ -353,6 +422,9 @@ def _codes(function: Any, seen: set[int] | None = None) -> Iterator[tuple[str, s
             continue
         if callable(content):
             yield from _codes(content, seen)
+        elif hasattr(content, "mergeValue"):  # PySpark's combiner
+            for merge in (content.createCombiner, content.mergeValue, content.mergeCombiners):
+                yield from _codes(merge, seen)
     inner = getattr(function, "func", None)  # a partial
     if inner is not None:
         yield from _codes(inner, seen)

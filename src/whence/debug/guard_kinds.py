@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+LOOKING = "whence.looking"  # a local property of jobs in which nothing is put aside
+
 
 @dataclass(frozen=True)
 class Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,12 @@ from py4j.java_gateway import JavaObject
 from pyspark import cloudpickle as _cloudpickle
 from pyspark.core.broadcast import Broadcast
 from pyspark.core.rdd import RDD
+from pyspark.errors import PySparkException
 from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
 
-from whence.debug.guard_kinds import KINDS, Kind
+from whence.debug.guard_kinds import KINDS, LOOKING, Kind
+from whence.rdd.ship import carried
 from whence.sql import Catalyst
 
 cloudpickle: Any = _cloudpickle  # untyped
@@ -78,7 +82,7 @@ def _find_broadcasts() -> None:
 
 def set_command(context: Any, function: JavaObject, command: Any) -> None:
     """Exchange what the workers will run. The JVM's field is final; reflection may write it, and plans keep it."""
-    data = cloudpickle.dumps(command)
+    data = carried(command)
     field = function.getClass().getDeclaredField("command")
     field.setAccessible(True)
     field.set(function, _byte_seq(context, data))
@@ -217,15 +221,209 @@ def _failed_task(context: Any, store: JavaObject, stage: JavaObject) -> int | No
     return int(tasks[-1].index()) if tasks else None
 
 
-def input_split(node: PythonNode, partition: int) -> tuple[str, int, int] | None:
-    """(file, start, length) that a partition of an RDD read, when it comes straight from a file."""
+def source_of(node: PythonNode) -> JavaObject | None:
+    """The RDD of files or of given records that a stage reads record for record; None where there is none."""
     rdd = node.input
-    while rdd.getClass().getSimpleName() in ("MapPartitionsRDD", "PythonRDD"):
+    while rdd.getClass().getSimpleName() == "MapPartitionsRDD":
         rdd = rdd.dependencies().apply(0).rdd()
-    if rdd.getClass().getSimpleName() not in ("HadoopRDD", "NewHadoopRDD"):
-        return None
-    part = rdd.partitions()[partition]
-    split = (
-        part.inputSplit() if rdd.getClass().getSimpleName() == "HadoopRDD" else part.serializableHadoopSplit()
-    ).value()
+    known = ("HadoopRDD", "NewHadoopRDD", "ParallelCollectionRDD")
+    return rdd if rdd.getClass().getSimpleName() in known else None
+
+
+def is_file(source: JavaObject) -> bool:
+    return "HadoopRDD" in str(source.getClass().getSimpleName())
+
+
+def input_split(source: JavaObject, partition: int) -> tuple[str, int, int]:
+    """(file, start, length) that a partition of an RDD of files reads."""
+    part = source.partitions()[partition]
+    old = source.getClass().getSimpleName() == "HadoopRDD"
+    split = (part.inputSplit() if old else part.serializableHadoopSplit()).value()
     return str(split.getPath().toString()), int(split.getStart()), int(split.getLength())
+
+
+# --- Spark's own expressions
+
+
+def dataset_of(c: Catalyst, session: JavaObject, plan: JavaObject) -> JavaObject:
+    jvm: Any = c.spark._jvm
+    return jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+
+
+def text_literal(c: Catalyst, text: str) -> JavaObject:
+    return _the(c, "Literal").apply(text)
+
+
+def values_of(c: Catalyst, row: JavaObject, plan: JavaObject) -> list[JavaObject]:
+    """The values of a row of this plan as constants. They never leave the JVM, since not all survive that."""
+    package = c.spark._jvm.org.apache.spark.sql.catalyst.expressions  # type: ignore[union-attr]
+    whole = _the(c, "Literal").create(row, plan.schema())
+    return [package.GetStructField(whole, n, c.none()) for n in range(len(c.output(plan)))]
+
+
+def folded(c: Catalyst, expr: JavaObject) -> JavaObject:
+    """A constant expression as one literal."""
+    jvm: Any = c.spark._jvm
+    rule = getattr(getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "ConstantFolding$"), "MODULE$")
+    plans = jvm.org.apache.spark.sql.catalyst.plans.logical
+    project = c.project([c.alias(expr, "value")], plans.OneRowRelation())
+    return c.children(c.items(rule.apply(project).projectList())[0])[0]
+
+
+def _the(c: Catalyst, name: str) -> Any:
+    jvm: Any = c.spark._jvm
+    return getattr(getattr(jvm.org.apache.spark.sql.catalyst.expressions, name + "$"), "MODULE$")
+
+
+def can_up_cast(c: Catalyst, expr: JavaObject, cast: JavaObject) -> bool:
+    return bool(_the(c, "Cast").canUpCast(expr.dataType(), cast.dataType()))
+
+
+def count_of(c: Catalyst, expr: JavaObject) -> JavaObject:
+    jvm: Any = c.spark._jvm
+    return jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Count(c.seq([expr]))
+
+
+def lenient(c: Catalyst, function: JavaObject) -> JavaObject:
+    """A sum or an average that gives NULL where it would overflow."""
+    jvm: Any = c.spark._jvm
+    mode = jvm.org.apache.spark.sql.catalyst.expressions.EvalMode.TRY()
+    fields = c.fields(function)
+    if "evalContext" in fields:
+        context = fields["evalContext"]
+        return c.copy(function, evalContext=context.copy(mode, context.allowDecimalPrecisionLoss()))
+    return c.copy(function, evalMode=mode)
+
+
+def permissive(c: Catalyst, scan: JavaObject, name: str) -> tuple[JavaObject, JavaObject]:
+    """A scan of files in the mode PERMISSIVE, and its further column `name`: the text of a malformed record."""
+    jvm: Any = c.spark._jvm
+    relation = scan.relation()
+    options = {key: relation.options().apply(key) for key in c.items(relation.options().keys().toSeq())}
+    options = {k: v for k, v in options.items() if k.lower() not in ("mode", "columnnameofcorruptrecord")}
+    options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": name}
+    string = jvm.org.apache.spark.sql.types.DataTypes.StringType
+    made = relation.copy(
+        relation.location(), relation.partitionSchema(), relation.dataSchema().add(name, string),
+        relation.bucketSpec(), relation.fileFormat(), jvm.PythonUtils.toScalaMap(options), relation.sparkSession(),
+    )  # fmt: skip
+    column = c.alias(c.null(text_literal(c, "")), name).toAttribute()
+    own = c.output(scan)
+    count = int(relation.dataSchema().size())  # the data's columns come first, then those of partitions
+    output = c.seq([*own[:count], column, *own[count:]])
+    return c.copy(scan, relation=made, output=output), column
+
+
+def is_lenient(function: JavaObject) -> bool:
+    return "TRY" in str(function.productIterator().mkString(" "))
+
+
+def bound(c: Catalyst, expr: JavaObject, columns: list[JavaObject]) -> JavaObject:
+    """The expression as it is evaluated on rows of these columns."""
+    jvm: Any = c.spark._jvm
+    package = jvm.org.apache.spark.sql.catalyst.expressions
+    return package.BindReferences.bindReference(expr, getattr(package, "package$AttributeSeq")(c.seq(columns)), False)
+
+
+def rows_of(frame: DataFrame) -> list[JavaObject]:
+    """The rows in the JVM's own form, in which expressions are evaluated."""
+    return list(frame._jdf.queryExecution().executedPlan().executeCollect())
+
+
+def local_rows(c: Catalyst, columns: list[JavaObject], rows: list[JavaObject]) -> JavaObject:
+    """A plan that gives these rows without a job."""
+    jvm: Any = c.spark._jvm
+    plans = jvm.org.apache.spark.sql.catalyst.plans.logical
+    return c._new(plans.LocalRelation, c.seq(columns), c.seq(rows), False, last=c.none())
+
+
+def thrown(c: Catalyst, error: BaseException) -> JavaObject | None:
+    """What Spark's own code threw, innermost: an error with a name (an error class), not what it is wrapped in."""
+    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    found = None
+    while isinstance(cause, JavaObject):
+        if c.is_a(cause, "org.apache.spark.SparkThrowable") and condition_of(cause):
+            found = cause
+        cause = cause.getCause()
+    return found
+
+
+def condition_of(throwable: JavaObject) -> str:
+    return str(throwable.getErrorClass() or "")  # the older of its two names is in all releases
+
+
+def contexts_of(throwable: JavaObject) -> list[str]:
+    """Where in the query, in Spark's words, the error came from."""
+    return [str(context.summary()) for context in throwable.getQueryContext()]
+
+
+def context_of(expr: JavaObject) -> str:
+    context = expr.origin().context()
+    return str(context.summary()) if context is not None else ""
+
+
+def short_message(throwable: JavaObject) -> str:
+    """Without the part of the query that Spark prints under it."""
+    return str(throwable.getMessage()).split("\n== ", 1)[0].strip()
+
+
+def query_of(session: JavaObject, text: str) -> JavaObject:
+    return session.sessionState().sqlParser().parsePlan(text)
+
+
+@contextmanager
+def looking(spark: SparkSession) -> Iterator[None]:
+    """Jobs that only look: functions that put failing records aside do not do so in them (quarantine_worker.py)."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(LOOKING)
+    context.setLocalProperty(LOOKING, "true")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(LOOKING, before)  # type: ignore[arg-type]
+
+
+def statement_query(c: Catalyst, text: str) -> JavaObject | None:
+    """The query of a statement that writes, as it was analysed to be written; None where the statement has none."""
+    session = c.spark._jsparkSession
+    return _written(c, query_of(session, text))
+
+
+def insert_query(c: Catalyst, table: str, frame: DataFrame, by_name: bool) -> JavaObject | None:
+    """What is written when these rows are inserted into a table; None where it takes them as they are."""
+    named = " BY NAME" if by_name else ""
+    try:
+        parsed = query_of(c.spark._jsparkSession, f"INSERT INTO {table}{named} SELECT 1")
+        return _written(c, c.copy(parsed, query=frame._jdf.queryExecution().analyzed()))
+    except PySparkException:  # there is no such table, or none that can be inserted into so
+        return None
+
+
+def table_of(writer: Any) -> str:
+    """The table that df.writeTo was given."""
+    parts = _field(writer._jwriter, "tableName")
+    return ".".join(f"`{part}`" for part in _items(parts))
+
+
+def appends(writer: Any) -> bool:
+    return str(_field(writer._jwrite, "curmode").toString()) == "Append"
+
+
+def _field(of: JavaObject, name: str) -> JavaObject:
+    kind = of.getClass()
+    while name not in [f.getName() for f in kind.getDeclaredFields()]:
+        kind = kind.getSuperclass()
+    field = kind.getDeclaredField(name)
+    field.setAccessible(True)
+    return field.get(of)
+
+
+def _written(c: Catalyst, statement: JavaObject) -> JavaObject | None:
+    command = analysed_command(c, statement)
+    return c.fields(command).get("query")
+
+
+def analysed_command(c: Catalyst, statement: JavaObject) -> JavaObject:
+    jvm: Any = c.spark._jvm
+    skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    return c.spark._jsparkSession.sessionState().executePlan(statement, skip).analyzed()

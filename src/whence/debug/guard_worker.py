@@ -83,14 +83,81 @@ def in_wrappers(function: Any, **names: Any) -> None:
                 continue
 
 
+def unwrapped(function: Any) -> Any:
+    """The user's function in PySpark's wrapper."""
+    if getattr(function, "__qualname__", "") != "fail_on_stopiteration.<locals>.wrapper":
+        return function
+    return next((c.cell_contents for c in function.__closure__ or () if callable(c.cell_contents)), function)
+
+
+def aggregators(function: Any) -> Iterator[Any]:
+    """PySpark's combiners (an Aggregator each) that a stage's function holds."""
+    seen: set[int] = set()
+    waiting = [function]
+    while waiting:
+        found = waiting.pop()
+        if id(found) in seen:
+            continue
+        seen.add(id(found))
+        if hasattr(found, "mergeValue") and hasattr(found, "mergeCombiners"):
+            yield found
+        for cell in getattr(found, "__closure__", None) or ():
+            try:
+                waiting.append(cell.cell_contents)
+            except ValueError:
+                continue
+
+
+_COMBINING = ("createCombiner", "mergeValue", "mergeCombiners")
+
+
+def _tell_combining(function: Any, failed: list[Any]) -> None:
+    """What a combiner fails on are the values that it was to combine, not the record that was read last."""
+
+    def telling(user: Any) -> Callable[..., Any]:
+        def combine(*values: Any) -> Any:
+            try:
+                return user(*values)
+            except Exception:
+                failed[:] = [unwrapped(user), list(values)]
+                raise
+
+        return combine
+
+    for combiner in aggregators(function):
+        for name in _COMBINING:
+            setattr(combiner, name, telling(getattr(combiner, name)))
+
+
+def record_like(value: Any, part: int | None) -> Callable[[Any], bool]:
+    """A filter for records that are, or whose part is, this value: values need not be comparable."""
+    text = repr(value)
+
+    def same(record: Any) -> bool:
+        return repr(record if part is None else record[part]) == text
+
+    return same
+
+
 def user_call(error: BaseException) -> tuple[Any, tuple[Any, ...]] | None:
     """The innermost user function that PySpark called with a record, and its arguments, from the traceback."""
     found = None
     for frame, _ in traceback.walk_tb(error.__traceback__):
         values = frame.f_locals
         if frame.f_code.co_name == "wrapper" and "args" in values and "f" in values:
-            found = values["f"], tuple(values["args"])
+            found = _own(values["f"], tuple(values["args"]))
     return found
+
+
+def _own(function: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The user's function and what it is given, where PySpark makes a function of records of one of their parts."""
+    name = getattr(function, "__qualname__", "")
+    if not name.startswith("RDD.") or "/pyspark/" not in getattr(function, "__code__", function).co_filename:
+        return function, args
+    inner = [cell.cell_contents for cell in function.__closure__ or () if callable(cell.cell_contents)]
+    if len(inner) != 1 or not name.startswith(("RDD.mapValues.", "RDD.flatMapValues.", "RDD.keyBy.")):
+        return function, args
+    return inner[0], args if name.startswith("RDD.keyBy.") else (args[0][1],)
 
 
 def told(error: BaseException) -> Found:
@@ -187,6 +254,8 @@ def pipeline_locator(
             last.start(split=split, index=index, record=taken[1], function=user, args=list(args))
 
         calls = [-1]
+        combining: list[Any] = []
+        _tell_combining(function, combining)
         if crashes is not None:
             _tell_calls(function, tell)
         try:
@@ -195,7 +264,9 @@ def pipeline_locator(
         except Exception as error:
             call = user_call(error)  # before the traceback is dropped
             found: Found = {"split": split, "index": taken[0], "record": taken[1], **told(error)}
-            if call is not None:
+            if combining:
+                found["function"], found["args"] = combining
+            elif call is not None:
                 found["function"], found["args"] = call[0], list(call[1])
             yield cloudpickle.dumps(found)
             return

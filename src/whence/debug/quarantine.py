@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from types import TracebackType
 from typing import Any
 
 from pyspark.core.rdd import RDD, PipelinedRDD
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -38,10 +40,14 @@ from whence.debug.guard_spark import (
     rdd_nodes,
     set_command,
 )
-from whence.model import WhenceError
+from whence.debug.guard_sql import Failed, SqlSearch
+from whence.debug.quarantine_sql import SqlQuarantine
 from whence.model.text import shown
+from whence.rdd import LineageContext
 from whence.sql import Catalyst
 from whence.store import Unsigned
+
+log = logging.getLogger("whence.debug")
 
 TRACED_RECORDS = 200  # of each function; further ones are in the table without their sources
 
@@ -82,6 +88,9 @@ class QuarantineGuard(Guard):
         self._seen: set[int] = set()
         self._kept: list[Any] = []
         self._planned: list[tuple[Any, Any]] = []  # frames, and what they had before
+        self._sql = SqlQuarantine(self._c, session.spark, lambda search, failed: self._failed.append((search, failed)))
+        self._failed: list[tuple[SqlSearch, list[Failed]]] = []
+        self.notes: tuple[str, ...] = ()  # what could not be told of the records, and why
         self.records: tuple[Quarantined, ...] = ()
 
     # -- arming ----------------------------------------------------------------------------------------------------
@@ -110,6 +119,10 @@ class QuarantineGuard(Guard):
         self._patch(ClassicDataFrame, "_jdf", property(frame_of, partial(_set, "_jdf")))
         self._patch(RDD, "_jrdd", property(rdd_of, partial(_set, "_jrdd")))
         self._patch(PipelinedRDD, "_jrdd", property(pipelined_of))
+        # Lineage of a job that leaves records out would be told by positions that have shifted: within the block RDDs
+        # with lineage are computed as PySpark's own.
+        self._patch(LineageContext, "capturing", property(lambda _: False))
+        self._sql.open()
         return self
 
     def _patch(self, owner: type, name: str, value: Any) -> None:
@@ -119,6 +132,7 @@ class QuarantineGuard(Guard):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._sql.close()
         for owner, name, before in reversed(self._patches):
             if before is None:
                 delattr(owner, name)
@@ -128,16 +142,45 @@ class QuarantineGuard(Guard):
             frame.__dict__["_jdf"] = jdf
         for handle, command in self._armed.values():
             put_back(handle, command)
-        self._actor.commit()
-        self.records = self._read()
+        self._end("read what was put aside", self._read_log)
+        self._end("tell the rows that were put aside", self._read_rows)
         super().__exit__(kind, error, trace)
+
+    def _end(self, what: str, do: Callable[[], tuple[Quarantined, ...]]) -> None:
+        """The user's job has ended: nothing that is told about it afterwards may make it fail."""
+        try:
+            with self._c.quietly():
+                self.records += do()
+        except Exception as trouble:
+            said = str(trouble).split("\n", 1)[0]
+            self.notes += (f"whence could not {what}: {type(trouble).__name__}: {said}",)
+            log.warning(self.notes[-1])
+
+    def _read_log(self) -> tuple[Quarantined, ...]:
+        self._actor.commit()
+        return self._read()
+
+    def _read_rows(self) -> tuple[Quarantined, ...]:
+        return tuple(
+            Quarantined(
+                one.name, one.record, one.message, one.context, -1, sources=places.get(_key(tuple(one.record)), ())
+            )
+            for search, failed in self._failed
+            for check in dict.fromkeys(one.check for one in failed)
+            for places in [self._places_of(search.rows(check))]
+            for one in failed
+            if one.check is check
+        )  # fmt: skip
 
     def _arm_frame(self, frame: Any, jdf: Any) -> None:
         if id(frame) in self._seen:
             return
         self._seen.add(id(frame))
         self._kept.append(frame)  # or its id might be given to another
-        plan = jdf.queryExecution().analyzed()
+        try:
+            plan = jdf.queryExecution().analyzed()
+        except PySparkException:  # one side of a lateral join has no meaning without the other
+            return
         functions = python_functions(self._c, plan)
         if functions:
             # Planned anew: a query that failed before keeps its failed stages, one that went well its finished ones.
@@ -216,15 +259,21 @@ class QuarantineGuard(Guard):
         rows = culprit_rows(self._c, frame, placed, records, side)
         if rows is None:
             return {}
+        return self._places_of(rows, [n for n in rows.columns if n.startswith("whence_arg_")])
+
+    def _places_of(self, rows: DataFrame, names: list[str] | None = None) -> dict[str, tuple[str, ...]]:
+        """Where rows stand in their sources, by the values of these columns, or of all."""
+        where: dict[str, list[str]] = {}
         try:
             trace = self._session.backward(rows)
-            names = [n for n in rows.columns if n.startswith("whence_arg_")]
-            number = trace.outputs().columns[0]
-            keys = {row[0]: _key(tuple(row)[1:]) for row in trace.outputs().select(f"`{number}`", *names).collect()}
-            where: dict[str, list[str]] = {}
+            outputs = trace.outputs()
+            asked = outputs if names is None else outputs.select(f"`{outputs.columns[0]}`", *names)
+            keys = {row[0]: _key(tuple(row)[1:]) for row in asked.collect()}
             for row in trace.associations().collect():
                 where.setdefault(keys[row.output], []).append(f"{row.source}: {row.record}")
-        except WhenceError:
+        except Exception as trouble:
+            said = str(trouble).split("\n", 1)[0]
+            self.notes += (f"where some records stand in their sources is not known: {said}",)
             return {}
         return {key: tuple(sorted(set(found))) for key, found in where.items()}
 

@@ -16,8 +16,8 @@ from pyspark.sql.udtf import SkipRestOfInputTableException
 from whence.actors import Actor
 from whence.debug.batch_worker import Given, call_batch, part, records, size, smallest_like, wrapped
 from whence.debug.findings_worker import Findings
-from whence.debug.guard_kinds import Kind
-from whence.debug.guard_worker import in_wrappers
+from whence.debug.guard_kinds import LOOKING, Kind
+from whence.debug.guard_worker import aggregators, in_wrappers, unwrapped
 from whence.debug.telling_worker import rows_of
 
 MOST_PARTS = 50  # of one group are looked for; then the rest of it is put aside together
@@ -41,6 +41,8 @@ class Aside:
 
     def _put(self, found: list[tuple[int, Any]], error: BaseException, given: Given | None) -> None:
         context = TaskContext.get()
+        if context is not None and context.getLocalProperty(LOOKING):
+            return
         told = {
             "function": self._function,
             "place": self._place,
@@ -226,14 +228,8 @@ def pipeline_function(function: Callable[..., Any], aside: Callable[[str], Aside
 
 
 def arm(function: Any, aside: Callable[[str], Aside]) -> None:
-    def user_function(wrapper: Any) -> Any:
-        for cell in getattr(wrapper, "__closure__", None) or ():
-            if callable(cell.cell_contents):
-                return cell.cell_contents
-        return wrapper
-
     def attempts(call: Callable[..., Any], records: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        put = aside(getattr(user_function(call), "__qualname__", "function"))
+        put = aside(getattr(unwrapped(call), "__qualname__", "function"))
         for record in records:
             try:
                 result = call(record)
@@ -251,3 +247,20 @@ def arm(function: Any, aside: Callable[[str], Aside]) -> None:
         return (record for record, kept in attempts(call, records) if kept)
 
     in_wrappers(function, map=safe_map, filter=safe_filter)
+    for combiner in aggregators(function):
+        for name in ("mergeValue", "mergeCombiners"):
+            setattr(combiner, name, _safe_merge(getattr(combiner, name), aside))
+
+
+def _safe_merge(merge: Callable[[Any, Any], Any], aside: Callable[[str], Aside]) -> Callable[[Any, Any], Any]:
+    """Of two values that cannot be combined the second is put aside, with the first it was to be combined with."""
+    put = aside(getattr(unwrapped(merge), "__qualname__", "function"))
+
+    def run(one: Any, other: Any) -> Any:
+        try:
+            return merge(one, other)
+        except Exception as error:
+            put((one, other), error)
+            return one
+
+    return run

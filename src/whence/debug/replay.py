@@ -105,7 +105,7 @@ def _matched(
     for place in other.readings:
         ours = found.get(place, [])
         same = [there for there, here in found.items() if here == ours]
-        if len(ours) == len(same):
+        if ours and len(ours) == len(same):
             ours = [ours[same.index(place)]]
         frames = [restriction.ids[n.number] for n in ours if n.number in restriction.ids]
         ids = frames[0] if frames else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyspark.sql import DataFrame, Row
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
 from whence.debug.verify import Verdict, compare, require_same_rows, with_sources
 from whence.model import Strategy, WhenceError, operators
+from whence.model.once import once
 from whence.model.text import visible
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
@@ -74,7 +75,7 @@ class Trace:
         ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, self._root)
         return given.give(lineage.c, lineage.tree, self._root, ids)
 
-    @cached_property
+    @once
     def sources(self) -> Mapping[str, DataFrame]:
         """The witness rows of each dataset that was read, with the dataset's own columns."""
         return _Sources(self, self._names)
@@ -82,13 +83,13 @@ class Trace:
     def __getitem__(self, source: str) -> DataFrame:
         return self.sources[source]
 
-    @cached_property
+    @once
     def readings(self) -> tuple[ReadingRows, ...]:
         """The same, apart for each place in the query that reads."""
         names = {place.number: name for name, places in self._names.items() for place in places}
         return tuple(ReadingRows(place.number, names[place.number], self._rows_of([place])) for place in self._told)
 
-    @cached_property
+    @once
     def steps(self) -> tuple[Step, ...]:
         """The operators on the way, nearest the result first."""
         depths = self._depths
@@ -112,7 +113,7 @@ class Trace:
         """How many rows lie on the way at each step: one job for each block of the query."""
         return counting.counts_at(self._found, self._shown_places)
 
-    @cached_property
+    @once
     def witness_counts(self) -> Mapping[str, int]:
         """How many witnesses each source has: counted from their identities, without reading a row.
 
@@ -264,17 +265,17 @@ class Trace:
 
     # --- how it is computed
 
-    @cached_property
+    @once
     def _found(self) -> Evaluation:
         require_same_rows(self._lineage)
         return evaluation.backward(self._lineage, self._root)
 
-    @cached_property
+    @once
     def _found_per_output(self) -> Evaluation:
         require_same_rows(self._lineage)
         return evaluation.backward(self._lineage, self._root, per_output=True)
 
-    @cached_property
+    @once
     def _names(self) -> dict[str, list[ReadingPlace]]:
         c = self._lineage.c
         by_key: dict[str, list[ReadingPlace]] = {}
@@ -354,7 +355,7 @@ class Trace:
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self._found
 
-    @cached_property
+    @once
     def _shown_places(self) -> list[Place]:
         return [place for place in self._lineage.places if place.node.kind not in _NAMES_ONLY]
 

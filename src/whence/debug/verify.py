@@ -129,17 +129,22 @@ def _close(one: object, other: object) -> bool:
 def require_same_rows(lineage: SqlLineage) -> None:
     """Where a trace goes on through a written table, its query must give now the rows that were written.
 
-    Only where that is not certain: floating-point sums, arrays, text formats."""
-    passage = lineage.passage
-    if not passage.compare:
-        return
-    c = lineage.c
-    with c.quietly():
-        verdict = compare(lineage.frame, c.frame(lineage.tree.plan))
-    if not verdict.ok:
-        raise NonDeterministic(
-            "The trace cannot go on through a table that was written under capture: its query, run again, does not "
-            f"give the rows that are in the table ({len(verdict.missing)} missing, {len(verdict.extra)} too many). "
-            "Ask w.backward(df, through=False) to end at the table."
-        )
-    passage.compare = False
+    Only where that is not certain: floating-point sums, arrays, text formats, columns that were cast on the way. All
+    rows of the table are compared, not those that were asked for: these may be the same by chance."""
+    c, passage = lineage.c, lineage.passage
+    for table, query in passage.pairs:
+        versions = frozenset((path, *version) for path, version in c.files_of(table).items())
+        columns = tuple(a.name() for a in c.output(table))
+        if (versions, columns) in c.memory.compared:
+            continue
+        with c.quietly():
+            verdict = compare(c.frame(table), lineage.given_by(query))
+        if not verdict.ok:
+            name = ", ".join(root.rstrip("/").rsplit("/", 1)[-1] for root in c.roots(table))
+            raise NonDeterministic(
+                f"The trace cannot go on through {name}, which was written under capture: its query, run again, does "
+                f"not give the rows that are in it ({len(verdict.missing)} missing, {len(verdict.extra)} too many). "
+                "Ask w.backward(df, through=False) to end at the table."
+            )
+        c.memory.compared.add((versions, columns))
+    passage.pairs.clear()

@@ -57,15 +57,48 @@ class ColumnLink:
     masking: bool = False
 
 
+INPUT = "input"
+OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class Use:
+    """A run reads (INPUT) or writes (OUTPUT) a dataset: so many rows and bytes, where Spark counted them."""
+
+    dataset: int
+    role: str
+    rows: int | None = None
+    bytes: int | None = None
+
+
 @dataclass(frozen=True)
 class Observation:
-    """Everything that one run was seen to do: the unit that the watcher hands to the store."""
+    """Everything that one run was seen to do: the unit that the watcher hands to the store.
+
+    What is linked is an input, what is changed is an output; `uses` names what else was read (a run whose rows go to
+    the application makes no link), and how much.
+    """
 
     run: Run
     datasets: tuple[Seen, ...] = ()
     changes: tuple[Change, ...] = ()
     links: tuple[Link, ...] = ()
     columns: tuple[ColumnLink, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Places of the datasets that were read."""
+        read = [link.source for link in self.links] + [use.dataset for use in self.uses if use.role == INPUT]
+        return tuple(dict.fromkeys(read))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Places of the datasets that were written, or were to be; not the views that were only read."""
+        read = set(self.inputs)
+        written = [c.dataset for c in self.changes if not (c.how == "define" and c.dataset in read)]
+        written += [use.dataset for use in self.uses if use.role == OUTPUT]
+        return tuple(dict.fromkeys(written))
 
 
 @dataclass(frozen=True)
@@ -98,6 +131,21 @@ class ColumnEdge:
     target_version: int = field(default=0, compare=False)
     at: datetime | None = field(default=None, compare=False)
     depth: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class DatasetUse:
+    """A run read this dataset (role "input") or wrote it (role "output"; a failed run was to).
+
+    `version` is the one that was read or made; a failed run made none. None for `rows` and `bytes`: nobody counted.
+    """
+
+    dataset: Dataset
+    run: str
+    role: str
+    version: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)

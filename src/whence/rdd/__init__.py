@@ -6,12 +6,12 @@ if TYPE_CHECKING:
     from whence.rdd.again import Program
     from whence.rdd.context import LineageContext
     from whence.rdd.lineage_rdd import LineageRDD
+    from whence.rdd.tables import LineageMissing
     from whence.rdd.trace import Traced
-    from whence.rdd.walk import LineageMissing
 
 _WHERE = {
     "LineageContext": "context",
-    "LineageMissing": "walk",
+    "LineageMissing": "tables",
     "LineageRDD": "lineage_rdd",
     "Program": "again",
     "Traced": "trace",

@@ -28,11 +28,24 @@ class Instead:
         self._made: dict[int, tuple[Computed, RDD[Any]]] = {}
 
     def twin(self, rdd: Computed) -> RDD[Any]:
+        under: list[Computed] = [rdd]
+        while under:  # a loop, as for the twins that serve when nothing is exchanged
+            made = under[-1]
+            first = [i for i in made._inputs if self._known(i) is None] if self._known(made) is None else []
+            if first:
+                under.extend(first)
+                continue
+            under.pop()
+            if self._known(made) is None:
+                self._made[id(made)] = made, made._make_twin()
+        found = self._known(rdd)
+        assert found is not None
+        return found
+
+    def _known(self, rdd: Computed) -> RDD[Any] | None:
         if rdd.node.source and not rdd._steps:
             return self._sources[rdd.node.id]
-        if id(rdd) not in self._made:
-            self._made[id(rdd)] = rdd, rdd._make_twin()
-        return self._made[id(rdd)][1]
+        return self._made[id(rdd)][1] if id(rdd) in self._made else None
 
 
 class Program:

@@ -6,10 +6,11 @@ Order and errors are those of PySpark's own operators, and so is going to disk w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from whence.rdd.codec import AnyInts
 from whence.rdd.links import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
 from whence.rdd.narrow import PIECE, mapped
 
-Stream = Iterator[list[Any]]
+Stream = Generator[list[Any], None, None]
 
 
 class Barrier:
@@ -317,7 +318,6 @@ class Meet(Barrier):
         position, since, limit = 0, 0, self.memory
         if not self.elements:
             stream = ([(k, [v]) for k, v in records] for records in stream)
-        stream = iter(stream)
         for records in stream:
             for key, values in records:
                 found = held.get(key)
@@ -417,3 +417,7 @@ class Opaque(Barrier):
         for record in self.f(split, feed()):
             link.add(read)
             yield [record]
+        # The operators before it note what was read of them, also where that was not all. (ValueError: a thread of the
+        # function's own, as `pipe` has, is reading just now.)
+        with contextlib.suppress(ValueError):
+            stream.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.stages import StageInfo, View
-from whence.rdd.walk import LineageMissing
+from whence.rdd.tables import LineageMissing
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -36,7 +36,8 @@ def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple
             if not missing:
                 return found
             if again:
-                context.spark.runJob(_in_known_order(context, info, view, missing), _drain, missing)
+                with context._job("making lineage"):
+                    context.spark.runJob(_in_known_order(context, info, view, missing), _drain, missing)
     raise LineageMissing(
         f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
         f" ({'; '.join(sorted(set(reasons))) or 'their function stopped before its input ended'})."
@@ -49,7 +50,7 @@ def _in_known_order(context: LineageContext, info: StageInfo, view: View, parts:
     if not info.base.tagged:
         return view
     order = {}
-    for other in context._stages.values():
+    for other in list(context._stages.values()):
         if other.base is not info.base:
             continue
         for part in parts:

@@ -37,13 +37,21 @@ class Chained(Computed):
         partitioner: Partitioner | None = None,
         preserves: bool = True,
         barrier: bool = False,
+        inputs: tuple[LineageRDD, ...] | None = None,
     ) -> LineageRDD:
         from whence.rdd.lineage_rdd import LineageRDD  # which is made of this class
 
-        return LineageRDD(self.ctx, base, steps, twin, partitioner, preserves, barrier)
+        of = (self._own,) if inputs is None else inputs
+        return LineageRDD(self.ctx, base, steps, twin, partitioner, preserves, barrier, of)
 
     def _then(
-        self, op: Narrow | Barrier, name: str, plain: Callable[[], RDD[Any]], preserves: bool, barrier: bool = False
+        self,
+        op: Narrow | Barrier,
+        name: str,
+        plain: Callable[[], RDD[Any]],
+        preserves: bool,
+        barrier: bool = False,
+        inputs: tuple[LineageRDD, ...] | None = None,
     ) -> LineageRDD:
         base, steps = self._chain()
         node = self.ctx._new_node(name, (self.node,))
@@ -59,6 +67,7 @@ class Chained(Computed):
             self.partitioner if preserves else None,
             keeps,
             barrier or self.is_barrier,
+            inputs,
         )
 
     def map(self, f: Callable[[Any], Any], preservesPartitioning: bool = False) -> LineageRDD:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +18,8 @@ import numpy as np
 from pyspark import RDD, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
-from whence.model import WhenceError
+from whence.model import StoreError, WhenceError
+from whence.model.quiet import AGAIN, QUIET, tagged
 from whence.rdd.capture import captured
 from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
+_DESCRIPTION = "spark.job.description"
 
 
 class Commits(AccumulatorParam[list[Any]]):
@@ -66,6 +70,14 @@ class _Splits:
         return self.load()[part]
 
 
+class _Here(threading.local):
+    """What one thread is doing: asking (a trace), making the inner steps of a composite, under which name."""
+
+    def __init__(self) -> None:
+        self.asking = self.depth = 0
+        self.names: list[str] = []
+
+
 class LineageContext(SparkContext):
     """Everything of a SparkContext. `capture` switches whether actions write lineage; off, RDDs are plain PySpark's."""
 
@@ -73,7 +85,8 @@ class LineageContext(SparkContext):
         self.spark = spark
         self.capture = True
         self._strategy = "stored"
-        self._asking = 0
+        self._here = _Here()
+        self._making = threading.RLock()  # what an RDD is computed by is made once, whichever thread asks
         if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
             spark.pythonExec = sys.executable
@@ -82,8 +95,6 @@ class LineageContext(SparkContext):
         self._directory = str(Path(store).absolute() / "rdd" / self._run)
         self._commits = spark.accumulator([], Commits())
         self._ids = itertools.count()
-        self._depth = 0
-        self._names: list[str] = []
         self._stages: dict[int, StageInfo] = {}
         self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self._results: dict[int, tuple[LineageRDD, int | None]] = {}
@@ -115,7 +126,7 @@ class LineageContext(SparkContext):
 
     @property
     def capturing(self) -> bool:
-        return self.capture and (self._strategy != "rerun" or self._asking > 0)
+        return self._here.asking > 0 or (self.capture and self._strategy != "rerun")
 
     @property
     def large(self) -> int:
@@ -128,34 +139,40 @@ class LineageContext(SparkContext):
 
     @contextmanager
     def _job(self, what: str) -> Iterator[None]:
-        """Says in Spark's own pages what a job is for."""
+        """A job of whence's own: it says in Spark's pages what it is for, and the catalogue leaves it out. Where it
+        runs the user's functions, that is once more."""
+        users: Any = self.spark.getLocalProperty(_DESCRIPTION)
         self.spark.setJobDescription(f"whence: {what}")
         try:
-            yield
+            with tagged(self.spark, QUIET, AGAIN):
+                yield
         finally:
-            self.spark.setJobDescription(None)  # type: ignore[arg-type]
+            self.spark.setJobDescription(users)
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
         """Within, everything is captured, whatever is switched off: a trace needs it."""
-        was, self.capture = self.capture, True
-        self._asking += 1
+        self._here.asking += 1
         try:
             yield
         finally:
-            self.capture = was
-            self._asking -= 1
+            self._here.asking -= 1
 
     def runs(self) -> list[PastRun]:
-        """Finished runs in the store, oldest first; also those of other processes."""
+        """Finished runs in the store, oldest first; also those of other processes. One that is damaged is warned of."""
         home = Path(self._directory).parent
-        books = sorted(home.glob(f"*/{BOOK}"), key=lambda p: p.stat().st_mtime_ns)
-        return [PastRun(p.parent) for p in books]
+        found = []
+        for book in sorted(home.glob(f"*/{BOOK}"), key=lambda p: p.stat().st_mtime_ns):
+            try:
+                found.append(PastRun(book.parent))
+            except StoreError as failed:
+                warnings.warn(f"A run is left out: {failed}", stacklevel=2)
+        return found
 
     # Books
 
     def _new_node(self, name: str, inputs: tuple[Node, ...], source: bool = False) -> Node:
-        return Node(next(self._ids), name, inputs, hidden=self._depth > 0, source=source)
+        return Node(next(self._ids), name, inputs, hidden=self._here.depth > 0, source=source)
 
     def _new_stage(
         self,
@@ -174,43 +191,47 @@ class LineageContext(SparkContext):
         return info
 
     def _label(self, name: str) -> str:
-        return self._names[-1] if self._names else name
+        return self._here.names[-1] if self._here.names else name
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        self._names.append(name)
+        self._here.names.append(name)
         try:
             yield
         finally:
-            self._names.pop()
+            self._here.names.pop()
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
         """Nodes made in here are steps of a composite transformation."""
-        self._depth += 1
+        self._here.depth += 1
         try:
             yield
         finally:
-            self._depth -= 1
+            self._here.depth -= 1
 
     def _computed(self, rdd: LineageRDD, limit: int | None) -> None:
         """An action computed this RDD, or its first `limit` records."""
-        before = self._results.get(rdd.node.id)
-        if before is None or (before[1] is not None and (limit is None or limit > before[1])):
-            self._results[rdd.node.id] = (rdd, limit)
+        with self._making:
+            before = self._results.get(rdd.node.id)
+            if before is None or (before[1] is not None and (limit is None or limit > before[1])):
+                self._results[rdd.node.id] = (rdd, limit)
         if self._strategy == "propagated" and limit is None:
             keys = captured(rdd)
             directory = self._directory
             if keys:
-                self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(directory, key)).count()
+                with self._job("putting lineage together"):
+                    self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(directory, key)).count()
 
     def _take_commits(self) -> None:
-        """Enter what finished tasks reported. Only the driver's thread that asks does this."""
-        reported, self._commits._value = self._commits.value, []
-        for stage, part, attempt, size, n_out, error in reported:
-            self._tables.setdefault((stage, part), {})[attempt] = (size, n_out, error)
-            if error is not None:
-                self._open.errors[stage, part, attempt] = error
+        """Enter what finished tasks reported."""
+        with self._making:
+            reported, self._commits._value = self._commits.value, []
+            for stage, part, attempt, size, n_out, error in reported:
+                # Others may be reading the old one.
+                self._tables[stage, part] = {**self._tables.get((stage, part), {}), attempt: (size, n_out, error)}
+                if error is not None:
+                    self._open.errors[stage, part, attempt] = error
 
     def _where(self, place: Place, position: int) -> str:
         if place.attempt >= 0:
@@ -261,8 +282,8 @@ class LineageContext(SparkContext):
             def sources() -> list[tuple[int, int]]:
                 return [place for b in bases for place in b.sources()]  # type: ignore[misc]
 
-            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch)
-            return LineageRDD(self, base, (), twin)
+            base = Base(node, build, bases[0].deserializer, sources, batch=bases[0].batch, before=tuple(bases))
+            return LineageRDD(self, base, (), twin, inputs=tuple(rdds))
 
         def build_tagged() -> Any:
             joined = rdds[0]._tagged_jrdd(0)
@@ -270,7 +291,8 @@ class LineageContext(SparkContext):
                 joined = joined.union(r._tagged_jrdd(0))
             return joined
 
-        made = LineageRDD(self, Base(node, build_tagged, Tagged()), (), twin)
+        base = Base(node, build_tagged, Tagged(), before=tuple(bases))
+        made = LineageRDD(self, base, (), twin, inputs=tuple(rdds))
         alike = pairwise and rdds[0].partitioner is not None and rdds[0].partitioner == rdds[1].partitioner
         if alike and self.capturing and rdds[0].getNumPartitions() == made.getNumPartitions():
             made.partitioner = rdds[0].partitioner
@@ -297,7 +319,7 @@ class LineageContext(SparkContext):
         """Write down what the run computed, so that other processes can trace it, and sweep."""
         self.sweep()
         finished: list[Result] = []
-        for rdd, limit in self._results.values():
+        for rdd, limit in list(self._results.values()):
             info = rdd._committed_stage()
             if info is None:
                 continue

@@ -14,8 +14,9 @@ from pyspark import RDD, SparkContext
 from whence.model import StoreError
 from whence.rdd.codec import Ints, pack_sorted, unpack_sorted
 from whence.rdd.records import measured, stage_view
+from whence.rdd.tables import LineageMissing
 from whence.rdd.textfiles import Split, lines_at
-from whence.rdd.walk import Item, LineageMissing, Moved, Place, State, Tables, Todo, back_inside, forth_inside
+from whence.rdd.walk import Item, Moved, Place, State, Tables, Todo, back_inside, forth_inside
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext

@@ -34,8 +34,14 @@ class LineageRDD(Regrouped):
         node = self.ctx._new_node("repartition" if shuffle else "coalesce", (self.node,))
         if batch < 0:
             batch = 0
-        base = Base(node, lambda: self._tagged_jrdd(batch).coalesce(numPartitions, shuffle), Tagged(batch), batch=batch)
-        return LineageRDD(self.ctx, base, (), lambda: RDD.coalesce(self._plain(), numPartitions, shuffle))
+        base = Base(
+            node,
+            lambda: self._tagged_jrdd(batch).coalesce(numPartitions, shuffle),
+            Tagged(batch),
+            batch=batch,
+            before=(self._base,),
+        )
+        return self._made(base, (), lambda: RDD.coalesce(self._plain(), numPartitions, shuffle))
 
     def _plain_batch(self) -> int:
         """By how many records plain PySpark would batch this RDD; -1: as they were shuffled."""
@@ -55,8 +61,8 @@ class LineageRDD(Regrouped):
             return left_jrdd.cartesian(right_jrdd)
 
         met = CartesianDeserializer(Tagged(batches[0]), Tagged(batches[1]))  # type: ignore[no-untyped-call]
-        base = Base(node, build, met, pair=True, batch=1)
-        return LineageRDD(self.ctx, base, (), lambda: RDD.cartesian(self._plain(), right._plain()))
+        base = Base(node, build, met, pair=True, batch=1, before=(self._base, right._base))
+        return self._made(base, (), lambda: RDD.cartesian(self._plain(), right._plain()), inputs=(self, right))
 
     def zip(self, other: RDD[Any]) -> LineageRDD:
         right = self.ctx._lineage(other)
@@ -77,8 +83,9 @@ class LineageRDD(Regrouped):
             PairDeserializer(Tagged(batch), Tagged(batch)),  # type: ignore[no-untyped-call]
             pair=True,
             batch=1,
+            before=(self._base, right._base),
         )
-        return LineageRDD(self.ctx, base, (), lambda: RDD.zip(self._plain(), right._plain()))
+        return self._made(base, (), lambda: RDD.zip(self._plain(), right._plain()), inputs=(self, right))
 
     # Tracing
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,16 @@ BLOCK = 1 << 17  # elements; bounds what a task holds and what a look-up decodes
 _PIECES = 1 << 10  # small arrays; each costs some hundred bytes beside what it holds
 
 
+def ending(head: bytes) -> bytes:
+    """The length of what stands before, and its checksum."""
+    return len(head).to_bytes(4, "little") + zlib.crc32(head).to_bytes(4, "little")
+
+
+def is_whole(head: bytes, end: bytes) -> bool:
+    """Tables of before there were checksums have none."""
+    return end[4:] == bytes(4) or end == ending(head)
+
+
 class Writer:
     """Collects one partition's links; nothing is visible to others before `commit`."""
 
@@ -29,6 +40,7 @@ class Writer:
         self._temporary = f"{path}.{os.getpid()}.tmp"
         self._file: Any = None
         self._at = 0
+        self._sums: list[tuple[int, int]] = []  # where each section begins, and its checksum
         self._links: list[Link] = []
         self._nodes: list[int | None] = []
         self.runs = _Runs()
@@ -55,6 +67,7 @@ class Writer:
     def section(self, data: bytes) -> list[int]:
         """Where the bytes went. A full disk must not fail the user's job: the error is kept and told to the driver."""
         where = [self._at, len(data)]
+        self._sums.append((self._at, zlib.crc32(data)))
         self._at += len(data)
         if self.error is None:
             try:
@@ -94,8 +107,8 @@ class Writer:
             "n_out": n_out,
             "links": [{**made.finish(), "node": node} for made, node in zip(self._links, self._nodes, strict=True)],
         }
-        data = json.dumps(footer, separators=(",", ":")).encode()
-        self.section(data + len(data).to_bytes(8, "little") + MAGIC)
+        data = json.dumps({**footer, "sums": self._sums}, separators=(",", ":")).encode()
+        self.section(data + ending(data) + MAGIC)
         if self.error is None:
             try:
                 self._file.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -55,14 +56,14 @@ class Result:
 def write_book(context: LineageContext, results: list[Result]) -> None:
     sources = {}
     readers: dict[str, tuple[int, int, int]] = {}
-    for node, rdd in context._sources.items():
+    for node, rdd in list(context._sources.items()):
         splits = context._splits.get(node)
         known = splits._found if splits is not None else None
         sources[str(node)] = {
             "name": f"{rdd.node.name} {node}",
             "splits": [asdict(s) for s in known] if known else None,
         }
-    for info in context._stages.values():
+    for info in list(context._stages.values()):
         if info.base.sources is None:
             continue
         for part, (node, number) in enumerate(info.base.sources()):
@@ -72,7 +73,11 @@ def write_book(context: LineageContext, results: list[Result]) -> None:
     book = {"results": [asdict(r) for r in results], "sources": sources, "readers": readers}
     path = Path(context._directory) / BOOK
     private.make_directory(path.parent, path.parents[2])
-    private.write(path, json.dumps(book).encode())
+    private.write(path, json.dumps({**book, "crc32": _sum(book)}).encode())
+
+
+def _sum(book: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(book, sort_keys=True).encode())
 
 
 class PastRun:
@@ -80,7 +85,9 @@ class PastRun:
         self.directory = str(directory)
         try:
             book = json.loads((Path(directory) / BOOK).read_text())
-        except (OSError, ValueError) as failed:
+            if book.pop("crc32", _sum(book)) != _sum(book) or {*book} != {"results", "sources", "readers"}:
+                raise ValueError(f"{BOOK} was changed since it was written")
+        except (OSError, ValueError, AttributeError) as failed:
             raise StoreError(
                 f"There is no finished RDD run at {directory}: {failed}. Runs are written when a session is closed."
             ) from failed

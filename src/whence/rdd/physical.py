@@ -7,7 +7,8 @@ a chain of steps, which become one Python stage.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pyspark import RDD, StorageLevel
 from pyspark.core.rdd import Partitioner, PipelinedRDD
@@ -18,6 +19,22 @@ from whence.rdd.worker import Segment, Shuffle, Stage, without_lineage
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _one_at_a_time(make: Callable[Concatenate[Computed, P], T]) -> Callable[Concatenate[Computed, P], T]:
+    """What is made when first asked for is made once, whichever threads ask: two stages that stand for one RDD would
+    each have half of its tables."""
+
+    @wraps(make)
+    def made(rdd: Computed, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with rdd.ctx._making:
+            return make(rdd, *args, **kwargs)
+
+    return made
 
 
 class Computed(PipelinedRDD[Any, Any]):
@@ -34,10 +51,12 @@ class Computed(PipelinedRDD[Any, Any]):
         partitioner: Partitioner | None = None,
         preserves: bool = True,
         barrier: bool = False,
+        inputs: tuple[Computed, ...] = (),
     ) -> None:
         self.ctx = context
         self._base, self._steps = base, steps
         self._make_twin = twin
+        self._inputs = inputs  # whose twins this one's is made of
         self._twin: RDD[Any] | None = None
         self._tagged: dict[int, Any] = {}
         self._view: RDD[Any] | None = None
@@ -63,14 +82,24 @@ class Computed(PipelinedRDD[Any, Any]):
 
     # The two ways to be computed
 
+    @_one_at_a_time
     def _plain(self) -> RDD[Any]:
         instead = self.ctx._instead.get()
         if instead is not None:
             return instead.twin(self)
-        if self._twin is None:
-            self._twin = self._make_twin()
-            if self._storage is not None and not self._twin.is_cached:
-                self._twin.persist(self._storage)
+        under: list[Computed] = [self]
+        while under:  # a loop: a program may have more steps than Python's stack has frames
+            made = under[-1]
+            first = [i for i in made._inputs if i._twin is None] if made._twin is None else []
+            if first:
+                under.extend(first)
+                continue
+            under.pop()
+            if made._twin is None:
+                made._twin = made._make_twin()
+                if made._storage is not None and not made._twin.is_cached:
+                    made._twin.persist(made._storage)
+        assert self._twin is not None
         return self._twin
 
     def _pinned(self) -> bool:
@@ -82,12 +111,13 @@ class Computed(PipelinedRDD[Any, Any]):
     def _is_barrier(self) -> bool:
         return self.is_barrier
 
+    @_one_at_a_time
     def _chain(self) -> tuple[Base, tuple[Step, ...]]:
         """What a further step is added to: this RDD's steps, or its materialised records."""
         if not self._pinned() or (not self._steps and not self._base.tagged):
             return self._base, self._steps
         if self._own_base is None:
-            self._own_base = Base(self.node, lambda: self._tagged_jrdd(0), Tagged())
+            self._own_base = Base(self.node, lambda: self._tagged_jrdd(0), Tagged(), before=(self._base,))
         return self._own_base, ()
 
     def _stage(self, steps: tuple[Step, ...], node: Node | None, out: str, shuffle: Shuffle | None) -> Any:
@@ -113,6 +143,7 @@ class Computed(PipelinedRDD[Any, Any]):
             None if base.pair or base.node.source else base.node.shown,
         )
 
+    @_one_at_a_time
     def _tagged_jrdd(self, batch: int) -> Any:
         """The records as tagged batches, for another stage to read."""
         if not self._steps and self._base.tagged and batch == batch_of(self._base.deserializer):
@@ -134,6 +165,7 @@ class Computed(PipelinedRDD[Any, Any]):
             self._tagged[batch] = jrdd
         return self._tagged[batch]
 
+    @_one_at_a_time
     def _physical(self) -> Any:
         """The Java RDD that stands for this one under capture."""
         if self._pinned() and (self._steps or self._base.tagged):
@@ -164,6 +196,7 @@ class Computed(PipelinedRDD[Any, Any]):
             return plain.func
         return lambda _, records: records
 
+    @_one_at_a_time
     def _captured_view(self) -> RDD[Any]:
         """A plain RDD whose evaluation writes this RDD's associations."""
         if self._view is None:
@@ -191,6 +224,7 @@ class Computed(PipelinedRDD[Any, Any]):
         made = [self._view_stage, self._recorder[0] if self._recorder is not None else None, self._tagged_stage]
         return next((info for info in made if info is not None), None)
 
+    @_one_at_a_time
     def _recording_view(self) -> tuple[StageInfo, View]:
         """Like the captured view, but with a table of its own even where there is nothing to run."""
         if self._steps and not self._pinned():
@@ -207,6 +241,7 @@ class Computed(PipelinedRDD[Any, Any]):
         self._recorder = info, view
         return self._recorder
 
+    @_one_at_a_time
     def _again_view(self, order: dict[int, list[tuple[Origin, int, int]]]) -> RDD[Any]:
         """The same records once more, with nothing written, from inputs in the order of an earlier run."""
         stage = self._described(-1, segments(self._steps, self._base.node), "records", None)
@@ -216,6 +251,7 @@ class Computed(PipelinedRDD[Any, Any]):
         base = self._base
         return View(self.ctx.spark, base.jrdd, base.reader, stage, self.ctx.serializer, True, self.is_barrier, None)
 
+    @_one_at_a_time
     def _auxiliary_view(self) -> RDD[Any]:
         """A plain RDD over this one's captured inputs that writes nothing for the last stage: for jobs which look at
         the data while a transformation is defined, and for actions that stop early."""
@@ -237,6 +273,7 @@ class Computed(PipelinedRDD[Any, Any]):
 
     # Properties of PySpark's RDDs
 
+    @_one_at_a_time
     def id(self) -> int:
         if self._given_id is None:
             self._given_id = self._jrdd.id()
@@ -245,6 +282,7 @@ class Computed(PipelinedRDD[Any, Any]):
     def __repr__(self) -> str:
         return str(self._jrdd.toString())
 
+    @_one_at_a_time
     def getNumPartitions(self) -> int:
         if not self.ctx.capturing:
             return self._plain().getNumPartitions()

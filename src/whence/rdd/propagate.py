@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 
 import numpy as np
 
@@ -103,19 +104,23 @@ def write_full(directory: str, key: tuple[int, int, int]) -> int:
         {"sources": composer.sources, "notes": composer.notes, "sizes": [len(c) for c in columns]}
     ).encode()
     path = path_of(directory, key)
-    data = len(head).to_bytes(8, "little") + head + b"".join(columns)
+    body = len(head).to_bytes(4, "little") + head + b"".join(columns)
+    data = zlib.crc32(body).to_bytes(4, "little") + body
     private.write(path, data)
     return len(data)
 
 
 def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> tuple[State, list[str]] | None:
-    """The source records of a result's records, and notes; None where the complete lineage was not stored."""
+    """The source records of a result's records, and notes; None where the complete lineage was not stored, or is not
+    as it was stored: the tables it was put together from tell the same."""
     try:
         with open(path_of(directory, key), "rb") as f:
             data = f.read()
     except OSError:
         return None
-    at = 8 + int.from_bytes(data[:8], "little")
+    if len(data) < 8 or int.from_bytes(data[:4], "little") != zlib.crc32(data[4:]):
+        return None
+    at = 8 + int.from_bytes(data[4:8], "little")
     head = json.loads(data[8:at])
     columns = []
     for size in head["sizes"]:

@@ -10,6 +10,7 @@ import numpy as np
 from pyspark import RDD
 
 from whence.model import NonDeterministic
+from whence.model.quiet import again
 from whence.rdd.codec import Ints
 from whence.rdd.narrow import Enumerate, Narrow, Sample
 from whence.rdd.stages import StageInfo
@@ -40,7 +41,7 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
             inputs = table.back(space, inputs)
         if len(inputs) <= _BY_HAND:
             return _run_again(context, info, table, ops, place.space, inputs, positions)
-    return _selected(stage_view(context, [place]), place.part, positions)
+    return _selected(context, place, positions)
 
 
 def source_records(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
@@ -50,7 +51,7 @@ def source_records(context: LineageContext, place: Place, positions: Ints) -> li
         if source._base.deserializer.use_unicode:  # type: ignore[attr-defined]
             return [str(line, "utf-8") for _, line in found]
         return [line for _, line in found]
-    return _selected(stage_view(context, [place]), place.part, positions)
+    return _selected(context, place, positions)
 
 
 def text_lines(context: LineageContext, place: Place, positions: Ints) -> list[tuple[int, bytes]] | None:
@@ -76,7 +77,7 @@ def measured(context: LineageContext, place: Place) -> tuple[Split, tuple[Ints, 
 
 def _reader_of(context: LineageContext, place: Place) -> Table | None:
     """Any table of a stage that read this partition of a source: it knows how long the lines were."""
-    for info in context._stages.values():
+    for info in list(context._stages.values()):
         if info.base.sources is None:
             continue
         try:
@@ -116,9 +117,10 @@ def _run_again(
     records: list[Any] = []
     for origin, numbers in table.arrived_from(inputs):
         place = Place(origin.stage, origin.part, -1, 0)
-        for record in source_records(context, place, numbers):
-            for out, _ in through(ops, [record]):
-                records.extend(out)
+        with again():
+            for record in source_records(context, place, numbers):
+                for out, _ in through(ops, [record]):
+                    records.extend(out)
     if len(records) != len(wanted):
         raise NonDeterministic(
             f"Running {info.steps[-1].node.name} again on its {len(inputs)} inputs gave {len(records)} records where "
@@ -161,7 +163,7 @@ def stage_view(context: LineageContext, places: list[Place]) -> RDD[Any]:
         return again._again_view({p.part: context._open.of(p).arrival for p in places})
 
 
-def _selected(view: RDD[Any], part: int, positions: Ints) -> list[Any]:
+def _selected(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
     steps = np.diff(positions, prepend=-1) - 1
 
     def pick(given: Iterable[Any]) -> Iterator[Any]:
@@ -169,4 +171,6 @@ def _selected(view: RDD[Any], part: int, positions: Ints) -> list[Any]:
         for skip in steps.tolist():
             yield from islice(records, skip, skip + 1)
 
-    return view.ctx.runJob(view, pick, [part])
+    view = stage_view(context, [place])
+    with context._job("reading"):
+        return view.ctx.runJob(view, pick, [place.part])

@@ -52,7 +52,7 @@ class Regrouped(Chained):
             with SCCallSiteSync(self.ctx.spark):  # type: ignore[no-untyped-call]
                 return shuffled(self.ctx, keyed, partitions, function)
 
-        return Base(node, build, Tagged(), batch=-1)
+        return Base(node, build, Tagged(), batch=-1, before=tuple(side._base for side, _ in sides))
 
     def partitionBy(self, numPartitions: int | None, partitionFunc: Callable[[Any], int] = portable_hash) -> LineageRDD:
         partitions = self._defaultReducePartitions() if numPartitions is None else numPartitions
@@ -146,7 +146,8 @@ class Regrouped(Chained):
             [(s, Group(memory * 0.9)) for s in sides], partitions, portable_hash, between, elements=True, numbered=True
         )
         partitioner = Partitioner(partitions, portable_hash)
-        return self._made(base, (Step(Meet(kind, len(sides), memory), node),), twin, partitioner)
+        step = Step(Meet(kind, len(sides), memory), node)
+        return self._made(base, (step,), twin, partitioner, inputs=tuple(sides))
 
     def _meet_aware(self, kind: str, name: str, sides: list[LineageRDD], n: int | None, twin: Any) -> LineageRDD:
         """Inputs that are partitioned alike: Spark's union keeps the partitions; there may be nothing to shuffle."""
@@ -160,12 +161,14 @@ class Regrouped(Chained):
             partitioner = Partitioner(partitions, portable_hash)
         if together.partitioner == partitioner:
             met = together._then(Meet(kind, len(sides), memory, grouped=False), name, twin, True)
-            return self._made(met._base, (*met._steps[:-1], Step(met._steps[-1].op, node)), twin, partitioner)
+            steps = (*met._steps[:-1], Step(met._steps[-1].op, node))
+            return self._made(met._base, steps, twin, partitioner, inputs=tuple(sides))
         between = Node(-1, "shuffle", node.inputs, hidden=True)
         base = self._shuffle(
             [(together, Group(memory * 0.9))], partitions, portable_hash, between, elements=True, numbered=False
         )
-        return self._made(base, (Step(Meet(kind, len(sides), memory), node),), twin, partitioner)
+        step = Step(Meet(kind, len(sides), memory), node)
+        return self._made(base, (step,), twin, partitioner, inputs=tuple(sides))
 
     def join(self, other: RDD[Any], numPartitions: int | None = None) -> LineageRDD:
         return self._meet("inner", "join", (other,), numPartitions, lambda a, b: RDD.join(a, b, numPartitions))
@@ -213,7 +216,7 @@ class Regrouped(Chained):
         sort = Sort(_key_of(keyfunc), not ascending, self._memory_limit())
         if numPartitions == 1:
             whole = self._own.coalesce(1) if self.getNumPartitions() > 1 else self._own
-            return whole._then(sort, "sortByKey", plain, True)
+            return whole._then(sort, "sortByKey", plain, True, inputs=(self._own,))
         view = self._auxiliary_view()
         size = view.count()
         if not size:
@@ -231,7 +234,7 @@ class Regrouped(Chained):
         with self.ctx._inside():
             spread = self.partitionBy(numPartitions, by_range)
             spread.node.alias = None
-        return spread._then(sort, "sortByKey", plain, True)
+        return spread._then(sort, "sortByKey", plain, True, inputs=(self._own,))
 
     def repartitionAndSortWithinPartitions(
         self,
@@ -250,6 +253,7 @@ class Regrouped(Chained):
                 self._plain(), numPartitions, partitionFunc, ascending, keyfunc
             ),
             True,
+            inputs=(self._own,),
         )
 
 

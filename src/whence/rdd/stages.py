@@ -61,12 +61,21 @@ class Base:
     pair: bool = False  # zip or cartesian: the node's records are pairs that Spark put together
     batch: int = 0  # what plain PySpark would batch by; the order of a cartesian product depends on it
     plain: RDD[Any] | None = None
+    before: tuple[Base, ...] = ()  # what `build` builds upon
     _jrdd: Any = field(default=None)
 
     @property
     def jrdd(self) -> Any:
-        if self._jrdd is None:
-            self._jrdd = self.build()
+        under = [self]
+        while under:  # a loop: a program may have more steps than Python's stack has frames
+            base = under[-1]
+            first = [b for b in base.before if b._jrdd is None] if base._jrdd is None else []
+            if first:
+                under.extend(first)
+                continue
+            under.pop()
+            if base._jrdd is None:
+                base._jrdd = base.build()
         return self._jrdd
 
     @property

@@ -18,15 +18,28 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from whence.model import StoreError
+from whence.model.once import once
 from whence.rdd.codec import GroupBlock, Ints, ints, ragged, unpack, unpack_groups, unpack_sorted
-from whence.rdd.links import MAGIC
+from whence.rdd.links import MAGIC, is_whole
 from whence.rdd.wire import Origin
+
+
+class LineageMissing(StoreError):
+    """Associations that a trace needs are not in the store."""
+
+    @classmethod
+    def of(cls, key: tuple[int, int, int], why: object) -> LineageMissing:
+        return cls(
+            f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {why}. The store may have been "
+            "moved or removed, or this file damaged, since the job ran; run the action again to make it anew."
+        )
 
 
 class Table:
@@ -41,11 +54,16 @@ class Table:
             tail = f.read()
             if tail[-8:] != MAGIC:
                 raise ValueError(f"{path} is not an association table of this version of whence")
-            size = int.from_bytes(tail[-16:-8], "little")
+            size = int.from_bytes(tail[-16:-12], "little")
+            if size + 16 > self.bytes:
+                raise ValueError(f"{path} was changed since it was written")
             if size + 16 > len(tail):
                 f.seek(self.bytes - 16 - size)
                 tail = f.read()
-            footer = json.loads(tail[-16 - size : -16])
+            head = tail[-16 - size : -16]
+            if not is_whole(head, tail[-16:-8]):
+                raise ValueError(f"{path} was changed since it was written")
+            footer = json.loads(head)
         self.origin = Origin(*footer["origin"])
         self.origins = [Origin(*o) for o in footer["origins"]]
         self.base: int | None = footer["base"]
@@ -54,12 +72,20 @@ class Table:
         self.links: list[dict[str, Any]] = footer["links"]
         self._measures_at = footer["measures"]
         self._runs_at = footer["runs"]
+        self._sums: dict[int, int] = dict(footer.get("sums", ()))
         self._kept: dict[int, Any] = {}
 
     def read(self, where: list[int]) -> bytes:
-        with open(self.path, "rb") as f:
-            f.seek(where[0])
-            return f.read(where[1])
+        at, size = where
+        try:
+            with open(self.path, "rb") as f:
+                f.seek(at)
+                data = f.read(size)
+        except OSError as failed:
+            raise LineageMissing.of(self.origin[:3], failed) from failed
+        if len(data) != size or (size and at in self._sums and zlib.crc32(data) != self._sums[at]):
+            raise LineageMissing.of(self.origin[:3], f"{self.path} was changed since it was written")
+        return data
 
     def _ints(self, where: list[list[int]]) -> Ints:
         """A column, in as many pieces as it was written in."""
@@ -72,12 +98,12 @@ class Table:
         found: Ints = self._kept[key]
         return found
 
-    @cached_property
+    @once
     def runs(self) -> tuple[Ints, Ints, Ints]:
         start, origin, first = self._runs_at
         return unpack_sorted(self.read(start)), unpack(self.read(origin)), unpack(self.read(first))
 
-    @cached_property
+    @once
     def measures(self) -> tuple[Ints, Ints] | None:
         """Lines and bytes of each chunk of text that was read."""
         if self._measures_at is None:
@@ -201,6 +227,8 @@ class Table:
         """Positions in `space` (ascending) to those in `space + 1`."""
         link = self.links[space]
         kind = link["kind"]
+        if kind in ("identity", "counts"):  # what was not read of the arrivals became nothing
+            positions = positions[: np.searchsorted(positions, link["n"])]
         if kind == "identity":
             return positions
         if kind == "counts":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
+from whence.model.once import once
 from whence.model.text import visible
 from whence.rdd.capture import captured
 from whence.rdd.inside import Key, back_to, on_the_way
@@ -36,7 +37,6 @@ class Traced(LineageRDD):
             lambda: [(node.id, i) for i in range(base.jrdd.partitions().size())],
         )
         self._evaluate, self._origin = evaluate, origin
-        self._found: State | None = None
         self._fetched: list[Any] | None = None
         self._notes: list[str] = []
         super().__init__(context, base, (), lambda: RDD(base.jrdd, context.spark, serializer))
@@ -141,11 +141,9 @@ class Traced(LineageRDD):
 
     # The answer
 
-    @property
+    @once
     def state(self) -> State:
-        if self._found is None:
-            self._found = self._evaluate(self)
-        return self._found
+        return self._evaluate(self)
 
     @property
     def exact(self) -> bool:
@@ -232,5 +230,6 @@ def stored_whole(context: LineageContext, state: State, note: Callable[[str], No
 
 
 def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
-    counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
+    with context._job("counting"):
+        counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
     return {Place(rdd.node.id, i, -1, 0): np.arange(n) for i, n in enumerate(counts) if n}

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from whence.model import StoreError
 from whence.rdd.codec import Ints
-from whence.rdd.tables import Table
+from whence.rdd.tables import LineageMissing, Table
 from whence.rdd.wire import Origin
 
 
@@ -27,10 +26,6 @@ class Place(NamedTuple):
 
 
 State = dict[Place, Ints]
-
-
-class LineageMissing(StoreError):
-    """Associations that a trace needs are not in the store."""
 
 
 class Item(NamedTuple):
@@ -147,16 +142,13 @@ class Tables:
             path = os.path.join(self.directory, str(key[0]), f"{key[1]}-{key[2]}")
             try:
                 found = self._open[key] = Table(path)
-            except (OSError, ValueError) as failed:
+            except (OSError, ValueError, KeyError, TypeError) as failed:
                 if key in self.errors:
                     raise LineageMissing(
                         f"The associations of partition {key[1]} (stage {key[0]}) are missing: they could not be "
                         f"written when the job ran ({self.errors[key]}). Make room in the store and run the job again."
                     ) from failed
-                raise LineageMissing(
-                    f"The associations of partition {key[1]} (stage {key[0]}) cannot be read: {failed}. The store "
-                    "may have been moved or removed since the job ran; run the action again to make them anew."
-                ) from failed
+                raise LineageMissing.of(key, failed) from failed
         return found
 
     def of(self, place: Place | Origin) -> Table:

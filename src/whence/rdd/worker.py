@@ -18,6 +18,7 @@ from pyspark.shuffle import get_used_memory
 from pyspark.taskcontext import TaskContext
 
 from whence.model import NonDeterministic
+from whence.model.quiet import again
 from whence.rdd.barriers import Barrier, Stream
 from whence.rdd.codec import AnyInts
 from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
@@ -78,7 +79,7 @@ class Stage:
         if self.forget:
             if self.prelude is not None:
                 chunks = _prelude(self.prelude, split, chunks)
-            return itertools.chain.from_iterable(self._stream(split, chunks, _Nowhere()))
+            return itertools.chain.from_iterable(_once_more(self._stream(split, chunks, _Nowhere())))
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
@@ -95,6 +96,7 @@ class Stage:
         return bool(self.segments) and not self.segments[0].ops and _elements(self.segments[0].barrier)
 
     def _stream(self, split: int, chunks: Iterable[Chunk], table: Writer) -> Stream:
+        _make_room(self.segments)
         elements = self._elements_arrive()
         met: ColumnsLink | None = None
         if self.pair_node is not None:
@@ -166,6 +168,16 @@ def _undisturbed(table: Writer) -> Iterator[None]:
         raise
     finally:
         gc.set_threshold(*before)
+
+
+def _once_more(stream: Stream) -> Stream:
+    """What the user's functions do here, they have done before: actors in them capture nothing."""
+    while True:
+        with again():
+            records = next(stream, None)
+        if records is None:
+            return
+        yield records
 
 
 class _Buckets:
@@ -266,6 +278,7 @@ def without_lineage(made: list[Segment]) -> Callable[[int, Any], Any]:
     """The segments over flat records, lazily: for actions that stop early and jobs that look at data beforehand."""
 
     def run(split: int, records: Iterable[Any]) -> Iterator[Any]:
+        _make_room(made)
         forget: Any = _Forgetful()
         stream: Stream = ([record] for record in records)
         for segment in made:
@@ -276,6 +289,13 @@ def without_lineage(made: list[Segment]) -> Callable[[int, Any], Any]:
         return itertools.chain.from_iterable(stream)
 
     return run
+
+
+def _make_room(made: list[Segment]) -> None:
+    """Each segment pulls from the one before: a few frames of Python's stack beside those of the user's function."""
+    needed = 1000 + 5 * len(made)
+    if sys.getrecursionlimit() < needed:
+        sys.setrecursionlimit(needed)
 
 
 def _elements(barrier: Barrier | None) -> bool:
@@ -351,7 +371,8 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
                         total = made if total is None else total + made
                         whole = False
                     yield out
-            except (GeneratorExit, KeyboardInterrupt, SystemExit):
+            except GeneratorExit:  # a function over the partition has read enough: what it was given stands
+                counts.add(len(some), None if whole else total)
                 raise
             except Exception as failed:
                 raise _first_failure(ops, some, split, failed) from None
@@ -366,15 +387,22 @@ def _narrow(stream: Stream, ops: list[Narrow], counts: CountsLink, split: int, l
 def _through(
     ops: list[Narrow], records: list[Any], counts: AnyInts | None
 ) -> Iterator[tuple[list[Any], AnyInts | None]]:
-    """Pieces of the outputs, each with how many of it every input became."""
+    """Pieces of the outputs, each with how many of it every input became. A loop, not a recursion: a chain may have
+    more steps than Python's stack has frames."""
     if not ops:
         yield records, counts
         return
-    rest = ops[1:]
-    for out, made in ops[0].run(records):
-        composed = _composed(counts, made)
-        if rest and out:
-            yield from _through(rest, out, composed)
+    under = [(iter(ops[0].run(records)), counts)]
+    while under:
+        pieces, before = under[-1]
+        piece = next(pieces, None)
+        if piece is None:
+            under.pop()
+            continue
+        out, made = piece
+        composed = _composed(before, made)
+        if out and len(under) < len(ops):
+            under.append((iter(ops[len(under)].run(out)), composed))
         else:
             yield out, composed
 
@@ -386,8 +414,9 @@ def through(ops: list[Narrow], records: list[Any]) -> Iterator[tuple[list[Any], 
 def _composed(first: AnyInts | None, then: AnyInts | None) -> AnyInts | None:
     if first is None or then is None:
         return then if first is None else first
-    sums = np.concatenate(([0], np.cumsum(then)))
-    ends = np.cumsum(first)
+    sums = np.zeros(len(then) + 1, dtype=np.int64)  # numpy would make floats of unsigned and signed numbers together
+    np.cumsum(then, out=sums[1:])
+    ends = np.cumsum(first, dtype=np.int64)
     result: AnyInts = sums[ends] - sums[ends - first]
     return result
 

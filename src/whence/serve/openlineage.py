@@ -17,14 +17,17 @@ from whence.model import COMPLETED, FAILED, RUNNING, Dataset, Run
 from whence.model.lineage import (
     DIRECT,
     EVERY_COLUMN,
+    INPUT,
+    OUTPUT,
     Change,
     ColumnEdge,
     ColumnLink,
+    DatasetUse,
     DatasetVersion,
-    Edge,
     Link,
     Observation,
     Seen,
+    Use,
 )
 from whence.model.redact import redact
 from whence.store.catalog import Catalog
@@ -80,39 +83,51 @@ class _Builder:
         self._catalog = catalog
         self._run = run
         self._namespace = namespace
-        self._edges: list[Edge] = [e for e in catalog.edges(run=run) if isinstance(e, Edge)]
+        self._inputs = catalog.inputs(run)
+        self._outputs = catalog.outputs(run)
         self._columns = [e for e in catalog.edges("column", run=run, expand=False) if isinstance(e, ColumnEdge)]
 
     def event(self, state: Any, at: datetime, full: bool) -> Any:
         from openlineage.client import event_v2 as ol
 
-        inputs = {e.source: e.source_version for e in self._edges}
-        outputs = {e.target: e.target_version for e in self._edges if e.target.kind != "application"}
         changed = {v.dataset: v for v in self._catalog.changed_by(self._run)}
-        outputs.update({d: v.number for d, v in changed.items() if v.how != "seen"})
         return ol.RunEvent(
             eventTime=at.isoformat(),
             eventType=state,
             run=ol.Run(runId=run_uuid(self._run.id), facets=self._run_facets()),
-            job=ol.Job(namespace=self._namespace, name=self._job_name(outputs), facets=self._job_facets()),
-            inputs=[ol.InputDataset(namespace=d.namespace, name=d.name, facets=self._facets(d, None)) for d in inputs]
-            if full
-            else [],
-            outputs=[
-                ol.OutputDataset(
-                    namespace=d.namespace, name=d.name, facets={**self._facets(d, changed.get(d)), **self._lineage(d)}
-                )
-                for d in outputs
-            ]
-            if full
-            else [],
+            job=ol.Job(namespace=self._namespace, name=self._job_name(), facets=self._job_facets()),
+            inputs=[self._input(use) for use in self._inputs] if full else [],
+            outputs=[self._output(use, changed.get(use.dataset)) for use in self._outputs] if full else [],
             producer=PRODUCER,
         )
 
-    def _job_name(self, outputs: Mapping[Dataset, int]) -> str:
+    def _input(self, use: DatasetUse) -> Any:
+        from openlineage.client import event_v2 as ol
+        from openlineage.client import facet_v2 as f
+
+        d = use.dataset
+        counted: dict[str, Any] = {}
+        if use.rows is not None or use.bytes is not None:
+            facet = f.input_statistics_input_dataset.InputStatisticsInputDatasetFacet
+            counted["inputStatistics"] = facet(rowCount=use.rows, size=use.bytes)
+        return ol.InputDataset(d.namespace, d.name, inputFacets=counted, facets=self._facets(d, None))
+
+    def _output(self, use: DatasetUse, change: DatasetVersion | None) -> Any:
+        from openlineage.client import event_v2 as ol
+        from openlineage.client import facet_v2 as f
+
+        d = use.dataset
+        counted: dict[str, Any] = {}
+        if use.rows is not None or use.bytes is not None:
+            facet = f.output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet
+            counted["outputStatistics"] = facet(rowCount=use.rows, size=use.bytes)
+        facets = {**self._facets(d, change), **self._lineage(d)}
+        return ol.OutputDataset(d.namespace, d.name, outputFacets=counted, facets=facets)
+
+    def _job_name(self) -> str:
         what = str(self._run.details.get("command") or self._run.details.get("action") or self._run.kind)
         what = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", what.removesuffix("Command")).lower()
-        target = next(iter(outputs), None)
+        target = self._outputs[0].dataset if self._outputs else None
         return f"{what}.{target.name.strip('/').replace('/', '_')}" if target else what
 
     def _run_facets(self) -> dict[str, Any]:
@@ -123,7 +138,13 @@ class _Builder:
                 version=__version__, name="whence", openlineageAdapterVersion=__version__
             )
         }
-        if self._run.application:
+        told = self._run.details.get("parent")
+        if isinstance(told, Mapping):
+            facets["parent"] = f.parent_run.ParentRunFacet(
+                run=f.parent_run.Run(runId=run_uuid(str(told.get("run")))),
+                job=f.parent_run.Job(namespace=str(told.get("namespace")), name=str(told.get("name"))),
+            )
+        elif self._run.application:
             facets["parent"] = f.parent_run.ParentRunFacet(
                 run=f.parent_run.Run(runId=run_uuid(self._run.application)),
                 job=f.parent_run.Job(namespace=self._namespace, name=self._run.application),
@@ -205,46 +226,90 @@ _STATES = {
 _CHANGES = {"OVERWRITE": "overwrite", "CREATE": "create", "DROP": "drop", "TRUNCATE": "truncate", "ALTER": "alter"}
 
 
+_ENDS = frozenset(["COMPLETE", "FAIL", "ABORT"])
+
+
 def read(catalog: Catalog, events: Iterable[Mapping[str, Any]]) -> int:
     """Take events of other tools into the catalogue; the number of runs that were in them.
 
-    The events of one run add up, as the specification says; inputs may come with its start and outputs with its end.
+    The events of one run add up, as the specification says, over any number of calls and in any order: inputs may come
+    with its start and outputs with its end. The same event again changes nothing.
     """
     gathered: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
         run = event.get("run") or {}
         if run.get("runId") and event.get("job"):
-            gathered.setdefault(str(run["runId"]), []).append(event)
-    for run_id, some in gathered.items():
-        catalog.record(_observation(run_id, some))
+            gathered.setdefault(str(run["runId"]), []).append(_needed(event))
+    catalog.record_events(gathered, _observation)
     return len(gathered)
 
 
+def _needed(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event cut to what is read from it."""
+
+    def facets(held: Any, *names: str) -> dict[str, Any]:
+        return {name: held[name] for name in names if isinstance(held, Mapping) and held.get(name)}
+
+    def dataset(held: Mapping[str, Any], counted: str, statistics: str) -> dict[str, Any]:
+        kept = ("schema", "symlinks", "version", "lifecycleStateChange", "columnLineage")
+        return {
+            "namespace": held["namespace"],
+            "name": held["name"],
+            "facets": facets(held.get("facets"), *kept),
+            "counted": facets(held.get(counted), statistics).get(statistics) or {},
+        }
+
+    run, job = event.get("run") or {}, event.get("job") or {}
+    return {
+        "eventTime": event.get("eventTime"),
+        "eventType": str(event.get("eventType") or "OTHER").upper(),
+        "producer": event.get("producer"),
+        "run": {"facets": facets(run.get("facets"), "parent", "errorMessage")},
+        "job": {
+            "namespace": job.get("namespace"),
+            "name": job.get("name"),
+            "facets": facets(job.get("facets"), "sql"),
+        },
+        "inputs": [dataset(d, "inputFacets", "inputStatistics") for d in event.get("inputs") or ()],
+        "outputs": [dataset(d, "outputFacets", "outputStatistics") for d in event.get("outputs") or ()],
+    }
+
+
+def _when(event: Mapping[str, Any]) -> tuple[datetime, int]:
+    """Events of one moment: the start first, the end last."""
+    kind = event["eventType"]
+    return _time(event.get("eventTime")), 0 if kind == "START" else 2 if kind in _ENDS else 1
+
+
 def _observation(run_id: str, events: list[Mapping[str, Any]]) -> Observation:
-    events = sorted(events, key=lambda e: str(e.get("eventTime", "")))
-    datasets: dict[tuple[str, str], Mapping[str, Any]] = {}
-    inputs: dict[tuple[str, str], None] = {}
-    outputs: dict[tuple[str, str], None] = {}
+    events = sorted(events, key=_when)
+    datasets: dict[tuple[str, str], dict[str, Any]] = {}
+    used: dict[str, dict[tuple[str, str], dict[str, Any]]] = {"inputs": {}, "outputs": {}}
     run_facets: dict[str, Any] = {}
     job_facets: dict[str, Any] = {}
-    status = RUNNING
     for event in events:
-        for key, into in (("inputs", inputs), ("outputs", outputs)):
-            for dataset in event.get(key) or ():
+        for key, into in used.items():
+            for dataset in event[key]:
                 name = (str(dataset["namespace"]), str(dataset["name"]))
-                into[name] = None
-                datasets[name] = {**datasets.get(name, {}), **(dataset.get("facets") or {})}
-        run_facets.update((event.get("run") or {}).get("facets") or {})
-        job_facets.update((event.get("job") or {}).get("facets") or {})
-        status = _STATES.get(str(event.get("eventType", "OTHER")).upper(), status)
+                into.setdefault(name, {}).update(dataset["counted"])
+                datasets.setdefault(name, {}).update(dataset["facets"])
+        run_facets.update(event["run"]["facets"])
+        job_facets.update(event["job"]["facets"])
+    kinds = [event["eventType"] for event in events]
+    status = next((_STATES[kind] for kind in reversed(kinds) if kind in _ENDS), RUNNING)
     places = {name: place for place, name in enumerate(datasets)}
     seen = [_seen(name, facets) for name, facets in datasets.items()]
-    changes, links, columns = [], [], []
-    for target in outputs:
+    uses = [Use(places[name], INPUT, *_counts(held)) for name, held in used["inputs"].items()]
+    uses += [Use(places[name], OUTPUT, *_counts(held)) for name, held in used["outputs"].items()]
+    changes: list[Change] = []
+    links: list[Link] = []
+    columns: list[ColumnLink] = []
+    has_begun = any(kind != "START" for kind in kinds)  # what only started has made nothing yet
+    for target in used["outputs"] if has_begun else ():
         state = str((datasets[target].get("lifecycleStateChange") or {}).get("lifecycleStateChange", ""))
         how = _CHANGES.get(state.upper(), "append")
-        changes.append(Change(places[target], "overwrite" if how == "create" and inputs else how))
-        links += [Link(places[source], places[target], "write") for source in inputs]
+        changes.append(Change(places[target], "overwrite" if how == "create" and used["inputs"] else how))
+        links += [Link(places[source], places[target], "write") for source in used["inputs"]]
         for link in _column_links(datasets[target].get("columnLineage") or {}, places[target], places, seen):
             columns.append(link)
             if Link(link.source, link.target, "write") not in links:
@@ -254,20 +319,32 @@ def _observation(run_id: str, events: list[Mapping[str, Any]]) -> Observation:
     details: dict[str, object] = {"job": f"{job.get('namespace')}/{job.get('name')}", "producer": last.get("producer")}
     if "sql" in job_facets:
         details["sql"] = job_facets["sql"].get("query")
-    parent = ((run_facets.get("parent") or {}).get("job") or {}).get("name", "")
-    error = (run_facets.get("errorMessage") or {}).get("message")
+    parent = run_facets.get("parent") or {}
+    started_by = parent.get("job") or {}
+    if started_by.get("name"):
+        details["parent"] = {
+            "namespace": str(started_by.get("namespace", "")),
+            "name": str(started_by["name"]),
+            "run": str((parent.get("run") or {}).get("runId", "")),
+        }
     run = Run(
         run_id,
         "openlineage",
-        str(job.get("name", "")),
+        str(job.get("name") or ""),
         status,
-        error,
+        (run_facets.get("errorMessage") or {}).get("message"),
         _time(first.get("eventTime")),
         None if status == RUNNING else _time(last.get("eventTime")),
-        str(parent),
+        str(started_by.get("name", "")),
         details,
     )
-    return Observation(run, tuple(seen), tuple(changes), tuple(links), tuple(dict.fromkeys(columns)))
+    found = tuple(dict.fromkeys(columns))
+    return Observation(run, tuple(seen), tuple(changes), tuple(links), found, tuple(uses))
+
+
+def _counts(held: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    rows, size = held.get("rowCount"), held.get("size")
+    return rows if isinstance(rows, int) else None, size if isinstance(size, int) else None
 
 
 def _seen(name: tuple[str, str], facets: Mapping[str, Any]) -> Seen:

@@ -3,6 +3,8 @@ package whence;
 import java.io.DataOutputStream;
 import java.io.Serializable;
 import java.util.Arrays;
+import java.util.zip.CRC32;
+import java.util.zip.CheckedOutputStream;
 
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -36,6 +38,7 @@ public class Tap implements Serializable, TaskCompletionListener {
     private transient String failure;
     private transient Path path;
     private transient DataOutputStream out;
+    private transient CRC32 check;
     private transient long total;
     private transient long bytes;
 
@@ -182,7 +185,8 @@ public class Tap implements Serializable, TaskCompletionListener {
         try {
             if (out == null) {
                 FileSystem system = path.getFileSystem(SparkHadoopUtil.get().conf());
-                out = new DataOutputStream(system.create(path, true));
+                check = new CRC32();
+                out = new DataOutputStream(new CheckedOutputStream(system.create(path, true), check));
             }
             write();
         } catch (Exception problem) {
@@ -323,7 +327,8 @@ public class Tap implements Serializable, TaskCompletionListener {
             if (good) {
                 told.add(failure != null
                     ? "!" + failure
-                    : context.stageId() + "\t" + context.partitionId() + "\t" + path.getName() + "\t" + total + "\t" + bytes);
+                    : context.stageId() + "\t" + context.partitionId() + "\t" + path.getName() + "\t" + total + "\t" + bytes
+                        + "\t" + (check == null ? 0L : check.getValue()));
             }
         } catch (Throwable problem) {
             told.add("!" + problem);

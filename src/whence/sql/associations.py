@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,13 +33,19 @@ class Found:
         return self.files[ids >> _ROW_BITS], ids & ((1 << _ROW_BITS) - 1)
 
 
-def look_up(folder: str, parts: Sequence[str], readings: int, keys: Sequence[tuple[int, int]]) -> list[Found]:
-    """The rows behind each group; a group is asked for by the two hashes of its key."""
+def look_up(
+    folder: str, parts: Sequence[tuple[str, int, int]], readings: int, keys: Sequence[tuple[int, int]]
+) -> list[Found]:
+    """The rows behind each group; a group is asked for by the two hashes of its key. A part is a file, with its length
+    and its checksum."""
     wanted = {key: place for place, key in enumerate(keys)}
     hashes = np.array(sorted({key for key, _ in keys}), dtype=np.int64)
     found = [_Gathered() for _ in range(readings)]
-    for part in parts:
-        for chunk in _chunks(_read(f"{folder}/{part}"), readings):
+    for name, length, checksum in parts:
+        content = _read(f"{folder}/{name}")
+        if len(content) != length or zlib.crc32(content) != checksum:
+            raise StoreError(f"What was captured is damaged: {folder}/{name} is not what was written.")
+        for chunk in _chunks(content, readings):
             chunk.add(hashes, wanted, found)
     return [one.joined() for one in found]
 

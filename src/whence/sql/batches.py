@@ -24,7 +24,7 @@ def keep_batch(c: Catalyst, plan: Plan) -> Plan:
         if rdd not in c.memory.checkpoints:
             path = f"{c.memory.folder}/{FACTS}/stream-{query}/batch-{number}"
             frame = c.frame(node.plan)
-            with c.quietly():
+            with c.quietly(first=True):
                 frame.write.mode("overwrite").parquet(path)
             c.memory.checkpoints[rdd] = c.plan_of(c.spark.read.schema(frame.schema).parquet(path))
         scan = c.memory.checkpoints[rdd]

@@ -1,42 +1,78 @@
 """`with w.capture():` - what the actions within it compute is written down where it could not be told afterwards.
 
-PySpark's own methods are wrapped for as long as a capture is open. An action of a DataFrame is then computed from what
-is written down (settling.py); a write is remembered with its query (writes.py). Nothing here may harm the user's own
-action: what cannot be captured is said in a warning and then run as it stands.
+PySpark's own methods are wrapped for as long as a capture is open (wrapping.py). An action of a DataFrame is then
+computed from what is written down (settling.py); a write is remembered with its query (writes.py). Nothing here may
+harm the user's own action: what cannot be captured is said in a warning, and the action runs as it stands.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PythonException,
+    SparkRuntimeException,
+)
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
-from whence.sql import checkpoints, facts
+from whence.model import operators
+from whence.model.quiet import FACTS
+from whence.sql import checkpoints, facts, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
-from whence.sql.settling import for_the_user, settle, tap_aggregate
-from whence.sql.tree import tree_of
-from whence.sql.writes import Pending
+from whence.sql.memory import Fact
+from whence.sql.settling import Failed, facts_in, for_the_user, settle, tap_aggregate
+from whence.sql.targets import Target
+from whence.sql.tree import Node, tree_of
+from whence.sql.wrapping import Wrapping
+from whence.sql.writes import Pending, remember_unfollowed
 
 log = logging.getLogger("whence.sql")
+T = TypeVar("T")
 
 ACTIONS = (
     *("collect", "toPandas", "toArrow", "toLocalIterator", "count", "isEmpty", "show"),
     *("take", "head", "first", "tail", "foreach", "foreachPartition"),
 )
+# Those that compute every row and every column.
+_WHOLE = ("collect", "toPandas", "toArrow", "foreach", "foreachPartition")
 KEEPING = ("cache", "persist")
 WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", "text", "xml", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
-_WRITING = re.compile(r"\s*(?:insert|create|replace|with)\b", re.IGNORECASE)
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
+_WRITING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:insert|create|replace|with|from)\b", re.IGNORECASE | re.DOTALL)
+
+# What code of the user's, or an expression of his query, raises; other failures may be whence's own.
+_USERS_OWN = (
+    *(PythonException, SparkRuntimeException, ArithmeticException, ArrayIndexOutOfBoundsException),
+    *(DateTimeException, NumberFormatException),
+)
+# Above an operator, these show all of its rows and columns.
+_SHOWING_ALL = (*operators.NAMES_ONLY, "View", "Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions")
+
+_METHODS: dict[tuple[type, str], str] = {
+    **{(ClassicDataFrame, name): "action" for name in ACTIONS},
+    **{(ClassicDataFrame, name): "keeping" for name in KEEPING},
+    **{(ClassicDataFrame, name): "checkpointing" for name in CHECKPOINTS},
+    **{(DataFrameWriter, name): "write" for name in WRITES},
+    **{(DataFrameWriterV2, name): "write_v2" for name in WRITES_V2},
+    (SparkSession, "sql"): "sql",
+}
+# The classes are the process's, and so is this.
+_WRAPPING = Wrapping(_METHODS)
 
 
 def forget(c: Catalyst) -> None:
@@ -47,113 +83,101 @@ def forget(c: Catalyst) -> None:
         facts.forget(c)
 
 
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """A DataFrame with the same rows, computed from these facts."""
+
+    frame: DataFrame
+    facts: list[Fact] = field(default_factory=list)
+
+
 class Capture:
     def __init__(self, c: Catalyst) -> None:
         self._c = c
-        self._inside = threading.local()
-        self._undo: list[tuple[type, str, Any]] = []
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        kind = type(self._c.spark.range(0))
-        for name in ACTIONS:
-            self._wrap(kind, name, self._action)
-        for name in KEEPING:
-            self._wrap(kind, name, self._keeping)
-        for name in CHECKPOINTS:
-            self._wrap(kind, name, self._checkpoint)
-        for name in WRITES:
-            self._wrap(DataFrameWriter, name, self._write)
-        for name in WRITES_V2:
-            self._wrap(DataFrameWriterV2, name, self._write_v2)
-        self._wrap(SparkSession, "sql", self._sql)
-        try:
+        with _WRAPPING.opened(self):
             yield
-        finally:
-            for owner, name, method in reversed(self._undo):
-                setattr(owner, name, method) if method is not None else delattr(owner, name)
-            self._undo.clear()
 
-    def _wrap(self, owner: type, name: str, around: Callable[..., Any]) -> None:
-        method = getattr(owner, name)
-
-        @functools.wraps(method)
-        def wrapper(this: Any, *args: Any, **options: Any) -> Any:
-            if getattr(self._inside, "on", False) or not self._is_ours(this):
-                return method(this, *args, **options)
-            self._inside.on = True
-            try:
-                return around(method, this, *args, **options)
-            finally:
-                self._inside.on = False
-
-        self._undo.append((owner, name, owner.__dict__.get(name)))
-        setattr(owner, name, wrapper)
-
-    def _is_ours(self, this: Any) -> bool:
+    def is_ours(self, this: Any) -> bool:
         frame = this if isinstance(this, DataFrame) else getattr(this, "_df", this)
         session = getattr(frame, "sparkSession", frame)
         return getattr(session, "_jsparkSession", None) is not None and session._sc is self._c.spark._sc
 
     # --- DataFrames
 
-    def _action(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> Any:
-        return method(self.captured(df, durable=False), *args, **options)
+    def action(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> Any:
+        captured = self.captured(df, durable=False, whole=method.__name__ in _WHOLE)
+        return self._run(captured, df, lambda frame: method(frame, *args, **options))
 
-    def _keeping(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
+    def keeping(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
         """What is cached must be what is written down; the DataFrame that was asked to keep its rows becomes that."""
+        captured = self.captured(df)
+        facts.keep(captured.facts)
         kept: Any = df
-        kept._jdf = self.captured(df)._jdf
-        facts.keep(self._c)
+        kept._jdf = captured.frame._jdf
         method(df, *args, **options)
         return df
 
-    def _checkpoint(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
-        below = self._c.plan_of(df)
-        made: DataFrame = method(self.captured(df), *args, **options)
-        checkpoints.remember(self._c, made, below)
+    def checkpointing(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
+        captured = self.captured(df, whole=True)
+        made: DataFrame = self._run(captured, df, lambda frame: method(frame, *args, **options))
+        checkpoints.remember(self._c, made, self._c.plan_of(captured.frame))
         return made
+
+    def _run(self, captured: Captured, plain: DataFrame, run: Callable[[DataFrame], T]) -> T:
+        """The user's action; should what was written down get lost on the way, as it stands."""
+        if captured.frame is plain:
+            return run(plain)
+        try:
+            return run(captured.frame)
+        except Exception as problem:
+            facts.drop(self._c, captured.facts)
+            if f"/{FACTS}/" not in str(problem) and all(facts.damage(self._c, f) is None for f in captured.facts):
+                raise
+            self._warn(problem)
+            return run(plain)
 
     # --- writes
 
-    def _write(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+    def write(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
         df = writer._df
-        captured = self.captured(df)
-        if captured is not df:
-            self._c.set_field(writer._jwrite, "df", captured._jdf)
-        path, table = self._target(method.__name__, args, options)
-        pending = self._pending(df, path, table, by_position=method.__name__ == "insertInto")
-        result = method(writer, *args, **options)
+        captured = self.captured(df, whole=True)
+        pending = self._pending(df, lambda: targets.of_writer(self._c, writer, method.__name__, args, options))
+
+        def run(frame: DataFrame) -> Any:
+            self._c.set_field(writer._jwrite, "df", frame._jdf)
+            return method(writer, *args, **options)
+
+        try:
+            result = self._run(captured, df, run)
+        finally:
+            self._c.set_field(writer._jwrite, "df", df._jdf)
         self._done(pending)
         return result
 
-    def _write_v2(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
-        """Tables of other catalogues keep their own versions; what they are made from is captured all the same."""
-        captured = self.captured(writer._df)
-        if captured is not writer._df:
-            self._c.set_field(writer._jwriter, "df", captured._jdf)
-            self._c.set_field(writer._jwriter, "logicalPlan", captured._jdf.queryExecution().logical())
-        return method(writer, *args, **options)
+    def write_v2(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        df = writer._df
+        captured = self.captured(df, whole=True)
+        pending = self._pending(df, lambda: targets.of_writer_v2(self._c, writer))
 
-    def _target(self, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> tuple[str | None, str | None]:
-        """The path or the table that a writer's method writes to."""
-        first = args[0] if args else None
-        if name == "saveAsTable":
-            return None, first or options.get("name")
-        if name == "insertInto":
-            return None, first or options.get("tableName")
-        if name == "jdbc":
-            return None, None
-        return first or options.get("path"), None
+        def run(frame: DataFrame) -> Any:
+            self._c.set_field(writer._jwriter, "df", frame._jdf)
+            self._c.set_field(writer._jwriter, "logicalPlan", frame._jdf.queryExecution().logical())
+            return method(writer, *args, **options)
 
-    def _pending(self, df: DataFrame, path: str | None, table: str | None, by_position: bool) -> Pending | None:
-        c = self._c
         try:
-            columns = list(df.columns)
-            if table is not None and by_position:
-                columns = [column.name for column in c.spark.catalog.listColumns(table)]
-            root = path if path is not None else c.table_root(table) if table is not None else None
-            return None if root is None else Pending(c, put_back(c, c.plan_of(df)), root, columns)
+            result = self._run(captured, df, run)
+        finally:
+            self._c.set_field(writer._jwriter, "df", df._jdf)
+            self._c.set_field(writer._jwriter, "logicalPlan", df._jdf.queryExecution().logical())
+        self._done(pending)
+        return result
+
+    def _pending(self, df: DataFrame, target: Callable[[], Target]) -> Pending | None:
+        try:
+            return Pending(self._c, self._c.plan_of(df), target())
         except Exception as problem:
             self._warn(problem)
             return None
@@ -165,47 +189,78 @@ class Capture:
             pending.done()
         except Exception as problem:
             self._warn(problem)
+        else:
+            if pending.why is not None:
+                log.warning("whence remembers that this was written, but a trace ends there: %s", pending.why)
 
-    def _sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
+    def sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
         text = args[0] if args else options.get("sqlQuery")
-        command = None
-        here = spark._jsparkSession.equals(self._c.spark._jsparkSession)  # another one has views of its own
-        if here and len(args) == 1 and not options and isinstance(text, str) and _WRITING.match(text):
-            try:
-                command = self._command(spark, text)
-            except Exception as problem:
-                self._warn(problem)
-        if command is None:
+        if not isinstance(text, str) or not _WRITING.match(text) or not self._is_here(spark):
+            plain: DataFrame = method(spark, *args, **options)
+            return plain
+        known = self._command(text) if len(args) + len(options) == 1 else None
+        if known is None:
             result: DataFrame = method(spark, *args, **options)
+            self._note(result)
             return result
-        plan, pending = command
-        done = DataFrame(self._c.frame(plan)._jdf, spark)
+        command, target = known
+        df = self._c.frame(command.query())
+        captured = self.captured(df, whole=True)
+        pending = self._pending(df, lambda: target)
+
+        def run(frame: DataFrame) -> DataFrame:
+            if frame is df:
+                plain: DataFrame = method(spark, *args, **options)
+                return plain
+            return DataFrame(self._c.frame(self._c.copy(command, query=self._c.plan_of(frame)))._jdf, spark)
+
+        result = self._run(captured, df, run)
         self._done(pending)
-        return done
+        return result
 
-    def _command(self, spark: SparkSession, text: str) -> tuple[Plan, Pending | None] | None:
-        c = self._c
-        plan = c.analysed_command(text)
-        target = c.written_by(plan)
-        if target is None:
-            return None
-        query, path, table, columns = target
-        df = c.frame(query)
-        captured = self.captured(df)
-        root = path if path is not None else c.table_root(table)
-        pending = Pending(c, put_back(c, query), root, columns)
-        return c.copy(plan, query=c.plan_of(captured)), pending
+    def _is_here(self, spark: SparkSession) -> bool:
+        """Another session of the same application has views of its own."""
+        return bool(spark._jsparkSession.equals(self._c.spark._jsparkSession))
 
-    def captured(self, df: DataFrame, *, durable: bool = True) -> DataFrame:
-        """The same rows, computed from what is written down; `df` itself where there is nothing to write down.
-
-        Not durable: what would come out the same again may stay in memory."""
+    def _command(self, text: str) -> tuple[Plan, Target] | None:
+        """What a SQL text will write where, if that can be followed."""
         try:
-            return self._captured(df, durable)
+            plan = self._c.analysed_command(text)
+            target = targets.of_command(self._c, plan)
+        except AnalysisException:
+            return None  # Spark will say so
         except Exception as problem:
             self._warn(problem)
-            return df
+            return None
+        return None if target is None or target.why is not None else (plan, target)
+
+    def _note(self, done: DataFrame) -> None:
+        """A command that was not captured may have written something all the same."""
+        try:
+            command = self._c.executed_command(done._jdf)
+            target = None if command is None else targets.of_command(self._c, command)
+            if target is not None:
+                remember_unfollowed(self._c, target, "the SQL text that wrote it was given arguments")
+        except Exception as problem:
+            self._warn(problem)
+
+    def captured(self, df: DataFrame, *, durable: bool = True, whole: bool = False) -> Captured:
+        """The same rows, computed from what is written down; `df` itself where there is nothing to write down.
+
+        Not durable: what would come out the same again may stay in memory. Whole: every row and column is computed."""
+        tree: Node | None = None
+        try:
+            batch = self._batched(df)
+            tree = self._tree(batch)
+            return Captured(batch) if tree is None else self._captured(batch, tree, durable)
+        except Failed as failed:
+            if whole and isinstance(failed.problem, _USERS_OWN) and tree is not None and _shows_all(tree, failed.node):
+                raise failed.problem from None  # it would fail again in the same way, after running twice
+            self._warn(failed.problem)
+        except Exception as problem:
+            self._warn(problem)
+        return Captured(df)
 
     def _warn(self, problem: Exception) -> None:
         log.warning(
@@ -215,20 +270,46 @@ class Capture:
             exc_info=log.isEnabledFor(logging.DEBUG),
         )
 
-    def _captured(self, df: DataFrame, durable: bool) -> DataFrame:
+    def _batched(self, df: DataFrame) -> DataFrame:
+        """A stream's batch is read from where it is written down."""
+        plan = self._c.plan_of(df)
+        batch = keep_batch(self._c, plan)
+        if batch is plan or batch.fastEquals(plan):
+            return df
+        return DataFrame(self._c.frame(batch)._jdf, df.sparkSession)
+
+    def _tree(self, df: DataFrame) -> Node | None:
         c = self._c
         if c.is_cached(df):
             if not c.plan_of(df).deterministic():
                 log.warning("whence does not capture this result: it is cached, so it was computed before")
-            return df
+            return None
         plan = c.plan_of(df)
-        batch = keep_batch(c, plan)
-        if batch is not plan and not batch.fastEquals(plan):
-            df = DataFrame(c.frame(batch)._jdf, df.sparkSession)
-        tree = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
+        ready = c.normalise(put_back(c, plan))
+        if c.identity(ready) != c.identity(plan):
+            # Names go with operators into the copies that are made of them, if they have one before.
+            _name_operators(c, plan)
+            ready = c.normalise(put_back(c, plan))
+        return tree_of(c, ready)
+
+    def _captured(self, df: DataFrame, tree: Node, durable: bool) -> Captured:
+        c = self._c
         settled = settle(c, tree, write=True)
         if settled is tree:
             settled = tap_aggregate(c, tree, durable)
         if settled is tree:
-            return df
-        return DataFrame(c.frame(for_the_user(c, settled))._jdf, df.sparkSession)
+            return Captured(df)
+        return Captured(DataFrame(c.frame(for_the_user(c, settled))._jdf, df.sparkSession), facts_in(settled))
+
+
+def _name_operators(c: Catalyst, plan: Plan) -> None:
+    for node in tree_of(c, plan).walk():
+        if node.children:
+            c.named(node.plan)
+
+
+def _shows_all(tree: Node, operator: Node) -> bool:
+    node = tree
+    while node.plan is not operator.plan and node.kind in _SHOWING_ALL and not node.subqueries:
+        (node,) = node.children
+    return node.kind == operator.kind and node.plan is operator.plan

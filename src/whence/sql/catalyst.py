@@ -6,10 +6,10 @@ name, since constructors gain arguments between Spark releases while field names
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Thread
+from threading import Thread, get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from whence.model.quiet import QUIET
+from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
 from whence.sql.files import Files
 from whence.sql.making import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
 from whence.sql.memory import Memory
@@ -103,43 +103,38 @@ class Catalyst(Making, Files):
         self._domains: set[int] = set()
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
-        self._quiet = 0
         self.memory = Memory()
         self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
         patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
         self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
         self._tag = f"whence-{uuid4().hex}"
 
     @contextmanager
-    def quietly(self) -> Iterator[None]:
-        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them."""
+    def quietly(self, first: bool = False) -> Iterator[None]:
+        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
+        run the user's functions for the first time, not again, so that what actors capture there counts."""
         context = self.spark.sparkContext
-        if self._quiet == 0:
-            for tag in (QUIET, self._tag):
-                context.addJobTag(tag)
-        self._quiet += 1
+        own = f"{self._tag}-{get_ident()}"  # an interrupt is of one thread
+        inside = own in tags_of(context)  # then the outer block has said which
         try:
-            yield
+            with tagged(context, QUIET, own, *(() if first or inside else (AGAIN,))):
+                yield
         except (KeyboardInterrupt, Py4JError) as stopped:
             # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
-            if not (_broken_off(stopped) and self._cancel()):
+            if not (_broken_off(stopped) and self._cancel(own)):
                 raise
             raise KeyboardInterrupt from stopped
-        finally:
-            self._quiet -= 1
-            if self._quiet == 0:
-                for tag in (QUIET, self._tag):
-                    context.removeJobTag(tag)
 
-    def _cancel(self) -> bool:
+    def _cancel(self, tag: str) -> bool:
         """Cancel what runs within `quietly`; whether the JVM is still there to do so."""
         done: list[bool] = []
 
         def cancel() -> None:  # in a thread of its own, whose connection is whole
-            self.spark.sparkContext.cancelJobsWithTag(self._tag)
+            self.spark.sparkContext.cancelJobsWithTag(tag)
             done.append(True)
 
         canceller = Thread(target=cancel)
@@ -175,9 +170,10 @@ class Catalyst(Making, Files):
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
         if self._small is None:
-            self._small = self.spark._jsparkSession.cloneSession()
+            small = self.spark._jsparkSession.cloneSession()
             for name, value in _FOR_FEW_ROWS.items():
-                self._small.sessionState().conf().setConfString(name, value)
+                small.sessionState().conf().setConfString(name, value)
+            self._small = small  # another thread sees it as it shall be, or not at all
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
     def materialise(self, plan: Plan) -> DataFrame:
@@ -241,13 +237,14 @@ class Catalyst(Making, Files):
         session = self.spark._jsparkSession
         conf = session.sessionState().conf()
         settings = self.settings()
-        if self._wide is None or self._wide[0] != settings:
+        known = self._wide  # another thread may put another one there meanwhile
+        if known is None or known[0] != settings:
             wide = session.cloneSession()
             threshold = int(conf.autoBroadcastJoinThreshold())
             if threshold > 0 and not conf.contains(_BROADCAST):
                 wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
-            self._wide = (settings, wide)
-        return self._wide[1]
+            known = self._wide = (settings, wide)
+        return known[1]
 
     def settings(self) -> int:
         """Another number when the session is set otherwise."""
@@ -271,7 +268,7 @@ class Catalyst(Making, Files):
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
 
-    def copy(self, node: JavaObject, **changes: JavaObject) -> JavaObject:
+    def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
         arity = node.productArity()
         values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
         left = dict(changes)
@@ -306,28 +303,43 @@ class Catalyst(Making, Files):
 
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
+
+        def replaced(expr: Expr) -> Expr | None:
+            if not self._subqueries_in(expr):
+                return expr
+            if not self.is_subquery(expr):
+                return None
+            new = plans.get(id_of(expr))
+            # Spark plans one subquery for each expression id, so another plan needs another id.
+            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
+
+        return self.exchange(plan, replaced)
+
+    def is_subquery(self, expr: Expr) -> bool:
+        return self.is_a(expr, f"{_EXPRS}.PlanExpression")
+
+    def exchange(self, plan: Plan, change: Callable[[Expr], Expr | None]) -> Plan:
+        """The node with its expressions exchanged for what `change` gives, and looked into where that is None."""
         changes = {
-            name: self._replace_in(value, plans)
+            name: self._exchanged(value, change)
             for name, value in self.fields(plan).items()
             if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
         }
         return self.copy(plan, **changes)
 
-    def _replace_in(self, value: JavaObject, plans: dict[int, Plan]) -> JavaObject:
+    def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
         if self.is_a(value, f"{_EXPRS}.Expression"):
-            if not self._subqueries_in(value):
-                return value
-            if self.is_a(value, f"{_EXPRS}.PlanExpression"):
-                new = plans.get(id_of(value))
-                # Spark plans one subquery for each expression id, so another plan needs another id.
-                return value if new is None else self.copy(value.withNewPlan(new), exprId=self._new_id())
-            return value.withNewChildren(self.seq([self._replace_in(c, plans) for c in self.children(value)]))
+            new = change(value)
+            below = self.children(value) if new is None else []
+            if below:
+                return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
+            return value if new is None else new
         if self.is_a(value, "scala.collection.immutable.Seq"):
             items = to_list(value)
             if all(isinstance(i, JavaObject) for i in items):
-                return self.seq([self._replace_in(i, plans) for i in items])
+                return self.seq([self._exchanged(i, change) for i in items])
         if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
-            return self.some(self._replace_in(value.get(), plans))
+            return self.some(self._exchanged(value.get(), change))
         return value
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
@@ -335,6 +347,23 @@ class Catalyst(Making, Files):
 
     def identity(self, value: JavaObject) -> str:
         return str(self._jvm.java.lang.System.identityHashCode(value))
+
+    def calls_user(self, expr: Expr) -> bool:
+        """Whether a function of the user's own is called in it."""
+        found: list[str] = []
+        self._user_functions_in(expr, found)
+        return bool(found)
+
+    def name_of(self, plan: Plan) -> str | None:
+        """The name that this operator was given. It goes with it into every query that is made from it."""
+        found = plan.getTagValue(self._name)
+        return str(found.get()) if found.isDefined() else None
+
+    def named(self, plan: Plan, name: str | None = None) -> str:
+        """The operator's name: this one, or the one it has, or a new one."""
+        name = name or self.name_of(plan) or uuid4().hex
+        plan.setTagValue(self._name, name)
+        return name
 
     def nondeterministic(self, plan: Plan) -> list[str]:
         """The expressions of this node whose value may change from run to run."""

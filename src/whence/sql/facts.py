@@ -8,18 +8,22 @@ come out the same is kept for speed alone: for an action in Spark's cache, for a
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
 from whence.model.quiet import FACT_COLUMN, FACTS
+from whence.sql.allowed import names_class
 from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
+from whence.sql.intact import amiss, drop_sidecars, manifest
 from whence.sql.memory import Fact, FileVersion
 from whence.sql.tree import Node
+from whence.store import Unsigned
+from whence.store.private import require_name
 
 if TYPE_CHECKING:
     from whence.sql.taps import Tap
@@ -32,17 +36,22 @@ _QUICKLY = {
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 # Counts when what is written down is laid out otherwise; another number is not read.
-LAYOUT = 2
+LAYOUT = 3
+# So many files of a fact are read one after the other, in the order in which they were written.
+_FEW_FILES = 8
+# Leaves beside files that give the same rows each time.
+_FIXED = ("LocalRelation", "Range", "OneRowRelation", "LogicalRDD", "ExternalRDD", "InMemoryRelation")
 
 
 def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
-    """`kind` is the class of the plan's topmost operator."""
+    """What was last written down of this operator; `kind` is its class."""
     facts = c.memory.facts.get(kind)
-    if not facts:
+    name = c.name_of(plan) if facts else None
+    if not facts or name is None:
         return None
     found = None
     for fact in facts:
-        if fact.operator.sameResult(plan):
+        if fact.name == name and fact.operator.sameResult(plan):
             found = found or file_versions(c, plan)
             if found == fact.sources:
                 complete(c, fact)
@@ -53,21 +62,42 @@ def known(c: Catalyst, kind: str, plan: Plan) -> Fact | None:
 def complete(c: Catalyst, fact: Fact) -> None:
     later, fact.later = fact.later, None
     if later is not None:
-        with c.quietly():
+        with c.quietly(first=True):
             later()
 
 
 def remember(c: Catalyst, fact: Fact) -> None:
-    """Of two facts of one operator, the one that lasts is found first."""
+    """The latest of an operator is found first, but one that lasts before those that do not. What was computed from
+    an earlier one, where that could have come out otherwise, is of the past."""
+    if not fact.certain:
+        for kind, others in c.memory.facts.items():
+            c.memory.past += [other for other in others if fact.name in other.below]
+            c.memory.facts[kind] = [other for other in others if fact.name not in other.below]
     alike = c.memory.facts.setdefault(class_name(fact.operator), [])
-    alike.insert(0 if fact.durable else len(alike), fact)
+    first = 0 if fact.durable else next((i for i, other in enumerate(alike) if not other.durable), len(alike))
+    alike.insert(first, fact)
 
 
-def new(c: Catalyst, operator: Plan, *, certain: bool = False, durable: bool = True) -> Fact:
+def new(
+    c: Catalyst,
+    operator: Plan,
+    *,
+    below: frozenset[str] = frozenset(),
+    ordered: bool = False,
+    certain: bool = False,
+    durable: bool = True,
+) -> Fact:
     if c.memory.folder is None:
         raise StoreError("Nothing can be written down: this session has no store for it.")
     folder = f"{c.memory.folder}/{FACTS}/{uuid4().hex}"
-    return Fact(folder, operator, file_versions(c, operator), certain, durable=durable)
+    versions = file_versions(c, operator)
+    name = c.named(operator)
+    marks = _versions(c, versions)
+    return Fact(folder, operator, versions, name, marks, below, certain=certain, durable=durable, ordered=ordered)
+
+
+def _versions(c: Catalyst, sources: frozenset[FileVersion]) -> Mapping[str, tuple[int, int, str]]:
+    return c.versions_of({path: (length, at) for path, length, at in sources})
 
 
 def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
@@ -76,6 +106,33 @@ def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
     for leaf in c.file_leaves(plan):
         found |= {(path, *version) for path, version in c.files_of(leaf).items()}
     return frozenset(found)
+
+
+def holds(c: Catalyst, fact: Fact) -> bool:
+    """Whether a result of the user's may be made from this: it is whole, and Spark would find the same sources."""
+    if damage(c, fact) is not None:
+        return False
+    if not all(class_name(leaf) in _FIXED or c.is_file_scan(leaf) for leaf in c.leaves(fact.operator)):
+        return False
+    return _versions(c, fact.sources) == fact.versions
+
+
+def damage(c: Catalyst, fact: Fact) -> str | None:
+    """What is wrong with what was written down, if something is."""
+    return amiss(c, fact.folder, fact.files, fact.checked) if fact.files else None
+
+
+def require_whole(c: Catalyst, fact: Fact) -> bool:
+    """Whether this can be used by a trace. What would come out the same is worked out anew if it cannot."""
+    why = damage(c, fact)
+    if why is None:
+        return True
+    if fact.certain:
+        return False
+    raise StoreError(
+        f"What was captured of this result is damaged in the store: {why}, in {fact.folder}. It may have come out "
+        "otherwise than it would now, so it cannot be traced any more. Compute it again under `with w.capture():`."
+    )
 
 
 def table(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None = None) -> Plan:
@@ -112,7 +169,13 @@ def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None) -> N
 def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: Sequence[int]) -> Plan:
     if part not in fact.scans:
         schema = StructType.fromJson(json.loads(fact.parts[part]))
-        fact.scans[part] = c.plan_of(c.spark.read.schema(schema).parquet(f"{fact.folder}/{part}"))
+        reader = c.spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", True)
+        paths = sorted(c.list_files(f"{fact.folder}/{part}"))
+        if 1 < len(paths) <= _FEW_FILES or (fact.ordered and len(paths) > 1):
+            # Spark reads the largest file of a directory first; one after the other, rows come as they were computed.
+            fact.scans[part] = c.union([c.plan_of(reader.parquet(path)) for path in paths])
+        else:
+            fact.scans[part] = c.plan_of(reader.parquet(f"{fact.folder}/{part}"))
     scan = fact.scans[part]
     columns = c.output(scan)
     if len(attrs) != len(positions) or any(p >= len(columns) for p in positions):
@@ -128,6 +191,9 @@ def is_kept(c: Catalyst, cached: Plan) -> bool:
 def finish(c: Catalyst, fact: Fact) -> None:
     """Nothing more is written."""
     fact.open = False
+    if fact.durable:
+        drop_sidecars(c, fact.folder)
+        fact.files = {name: about for part in fact.parts for name, about in _files_of(c, fact, part)}
     meta = {
         "layout": LAYOUT,
         "certain": fact.certain,
@@ -135,38 +201,56 @@ def finish(c: Catalyst, fact: Fact) -> None:
         "sources": sorted(fact.sources),
         "parts": fact.parts,
         "tapped": fact.tapped,
+        "files": fact.files,
     }
-    c.write_text(f"{fact.folder}/{META}", json.dumps(meta))
+    c.write_bytes(f"{fact.folder}/{META}", c.memory.seal.wrap(_purpose(fact.folder), json.dumps(meta).encode()))
 
 
-def load(c: Catalyst, folder: str, operator: Plan) -> Fact | None:
-    """A fact that was written before; None when it is gone, was laid out otherwise, or is of other files.
+def _files_of(c: Catalyst, fact: Fact, part: str) -> list[tuple[str, tuple[int, str | None]]]:
+    return [(f"{part}/{name}", about) for name, about in manifest(c, f"{fact.folder}/{part}").items()]
+
+
+def _purpose(folder: str) -> tuple[str, ...]:
+    return "fact", folder.rsplit("/", 1)[-1]
+
+
+def load(c: Catalyst, identity: str, operator: Plan) -> Fact:
+    """A fact that was written before. LookupError: it is gone, damaged, laid out otherwise, or of other files.
 
     Its identities are those of the files that it read: over what these were made from it says nothing."""
-    text = c.read_text(f"{folder}/{META}")
-    meta = json.loads(text) if text else {}
+    folder = f"{c.memory.folder}/{FACTS}/{require_name(identity)}"
+    try:
+        content = c.read_bytes(f"{folder}/{META}")
+        if content is None:
+            raise LookupError("what was captured of its query is gone")
+        meta = json.loads(c.memory.seal.unwrap(_purpose(folder), content))
+    except Unsigned as unsigned:
+        raise LookupError(f"what was captured of its query is not read: {unsigned.why}") from unsigned
+    except (OSError, ValueError) as problem:
+        raise LookupError("what was captured of its query cannot be read") from problem
     sources = file_versions(c, operator)
-    if meta.get("layout") != LAYOUT or {(path, length, at) for path, length, at in meta["sources"]} != sources:
-        return None
+    if meta.get("layout") != LAYOUT:
+        raise LookupError("what was captured of its query was written by another version of whence")
+    if {(path, length, at) for path, length, at in meta["sources"]} != sources:
+        raise LookupError("what its query read was changed since")
     fact = Fact(
         folder,
         operator,
         sources,
+        c.named(operator, identity),
         certain=bool(meta["certain"]),
         own=tuple(meta["own"]),
         parts=dict(meta["parts"]),
         open=False,
         lasting=True,
         tapped=meta["tapped"],
+        files={name: (length, found) for name, (length, found) in meta["files"].items()},
     )
-    return fact if _is_there(c, fact) else None
-
-
-def _is_there(c: Catalyst, fact: Fact) -> bool:
-    try:
-        return all(c.exists(f"{fact.folder}/{part}") for part in fact.parts)
-    except Py4JJavaError:
-        return False
+    if any(names_class(json.loads(schema)) for schema in fact.parts.values()):
+        raise LookupError("what was captured of its query has columns of a user-defined type")
+    if (why := damage(c, fact)) is not None:
+        raise LookupError(f"what was captured of its query is damaged: {why}")
+    return fact
 
 
 def positions_of(c: Catalyst, own: Sequence[Attr], plan: Plan) -> tuple[int, ...]:
@@ -180,19 +264,49 @@ def settled(c: Catalyst, inner: Node, fact: Fact) -> Node:
     return Node(plan, "Settled", [inner], fact=fact)
 
 
-def keep(c: Catalyst) -> None:
+def keep(used: Iterable[Fact]) -> None:
     """A DataFrame of the user's reads these from now on, also when the session is closed."""
-    for known in c.memory.facts.values():
-        for fact in known:
-            fact.lasting = True
+    for fact in used:
+        fact.lasting = True
+
+
+def bound(c: Catalyst, folder: str, operator: Plan) -> Plan:
+    """The operator under a name that only this fact has, whatever is computed of it later."""
+    identity = folder.rsplit("/", 1)[-1]
+    known = _all(c)
+    fact = next((fact for fact in known if fact.folder == folder), None)
+    if fact is None:
+        return operator
+    copied = c.copy(operator)
+    c.named(copied, identity)
+    if not any(other.folder == folder and other.name == identity for other in known):
+        remember(c, replace(fact, name=identity, operator=copied))
+    return copied
+
+
+def _all(c: Catalyst) -> list[Fact]:
+    return [*c.memory.past, *(fact for alike in c.memory.facts.values() for fact in alike)]
+
+
+def drop(c: Catalyst, used: Iterable[Fact]) -> None:
+    """The action that was to compute these has failed."""
+    for fact in [fact for fact in used if fact.later is not None]:
+        fact.later = None
+        for frame in fact.cached:
+            frame.unpersist()
+        for alike in c.memory.facts.values():
+            if fact in alike:
+                alike.remove(fact)
+                c.memory.past.append(fact)
 
 
 def forget(c: Catalyst) -> None:
     """Remove what was written down for this session alone."""
-    for known in c.memory.facts.values():
-        for fact in known:
-            for frame in fact.cached:
-                frame.unpersist()
-            if not fact.lasting:
-                c.remove(fact.folder)
+    known = _all(c)
+    for fact in known:
+        for frame in fact.cached:
+            frame.unpersist()
+    for folder in {fact.folder for fact in known} - {fact.folder for fact in known if fact.lasting}:
+        c.remove(folder)
     c.memory.facts.clear()
+    c.memory.past.clear()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from whence.model.redact import names_secret, redact
 from whence.sql import statuses
+from whence.sql.allowed import CLASSES
 from whence.sql.making import Plan, class_name, remembered, to_list
 from whence.sql.statuses import Listing, Status
 from whence.store import private
@@ -33,6 +36,8 @@ class Files(ABC):
 
     spark: SparkSession
     _hadoop: tuple[Any, Any] | None = None
+    # By class of a plan: its fields that hold a set of attributes.
+    _held: ClassVar[dict[str, list[str]]] = {}
     _jvm: Any
     _with_subquery: JavaObject
 
@@ -42,6 +47,12 @@ class Files(ABC):
 
     @abstractmethod
     def is_a(self, value: object, java_class: str) -> bool: ...
+
+    @abstractmethod
+    def fields(self, node: JavaObject) -> dict[str, JavaObject]: ...
+
+    @abstractmethod
+    def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject: ...
 
     # --- behind a plan
 
@@ -64,6 +75,12 @@ class Files(ABC):
 
     def format_of(self, leaf: Plan) -> str:
         return str(leaf.relation().toString()).lower()
+
+    def declared_fields(self, leaf: Plan) -> list[dict[str, Any]]:
+        """The columns of a leaf's table, as the catalogue has them."""
+        table = leaf.catalogTable()
+        fields: list[dict[str, Any]] = json.loads(table.get().schema().json())["fields"] if table.isDefined() else []
+        return fields
 
     def options_of(self, leaf: Plan, *, secrets: bool = False) -> dict[str, str]:
         """How the files are to be read. What is or holds a secret is left out, or, with `secrets`, is there too and all
@@ -99,8 +116,53 @@ class Files(ABC):
         return bytes(buffer.toByteArray())
 
     def deserialised(self, content: bytes) -> Plan:
+        """The plan; it must be known who wrote it, since objects come to life by reading them. Of other classes than
+        plans are made of, none does."""
         io: Any = self._java.java.io
-        return io.ObjectInputStream(io.ByteArrayInputStream(bytearray(content))).readObject()
+        given = io.ObjectInputStream(io.ByteArrayInputStream(bytearray(content)))
+        config = getattr(io, "ObjectInputFilter$Config")
+        given.setObjectInputFilter(config.createFilter(CLASSES))
+        return given.readObject()
+
+    def without_what_cannot_be_written(self, plan: Plan) -> Plan:
+        """The node with sets of attributes and options emptied that Java cannot serialise; `made_again` fills them."""
+        kind = class_name(plan)
+        if kind == "View" and "options" in self.fields(plan):
+            return self.copy(plan, options=None)
+        held = self._attribute_sets(plan)
+        if not held:
+            return plan
+        fresh = plan.makeCopy(self._elements(plan))
+        empty = getattr(self._java.org.apache.spark.sql.catalyst.expressions, "AttributeSet$")
+        for name in held:
+            self.set_field(fresh, name, getattr(empty, "MODULE$").empty())
+        return fresh
+
+    def made_again(self, plan: Plan) -> Plan:
+        """The node as its constructor makes it."""
+        if class_name(plan) == "View" and "options" in self.fields(plan):
+            return self.copy(plan, options=self._java.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty())
+        return plan.makeCopy(self._elements(plan)) if self._attribute_sets(plan) else plan
+
+    def _elements(self, plan: Plan) -> Any:
+        gateway: Any = self.spark._sc._gateway
+        values = gateway.new_array(self._java.java.lang.Object, plan.productArity())
+        for i in range(plan.productArity()):
+            values[i] = plan.productElement(i)
+        return values
+
+    def _attribute_sets(self, plan: Plan) -> list[str]:
+        """Fields of a node's class that hold a set of attributes, which Java cannot serialise."""
+        kind = plan.getClass()
+        name = str(kind.getName())
+        if name not in self._held:
+            self._held[name] = [
+                str(field.getName())
+                for field in kind.getDeclaredFields()
+                if str(field.getType().getSimpleName()) == "AttributeSet"
+                and not self._java.java.lang.reflect.Modifier.isTransient(field.getModifiers())
+            ]
+        return self._held[name]
 
     def numbers_rows(self, leaf: Plan) -> bool:
         """Whether the format of these files tells each row's number in its file."""
@@ -190,6 +252,11 @@ class Files(ABC):
         except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
             return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
 
+    def number_of_files(self, relation: Plan) -> int:
+        if self.tells_files(relation):
+            return len(self.files_of(relation))
+        return len(relation.relation().location().inputFiles())
+
     def roots(self, relation: Plan) -> list[str]:
         return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
 
@@ -205,31 +272,98 @@ class Files(ABC):
         modes: Any = self._java.org.apache.spark.sql.execution.CommandExecutionMode
         return state.executePlan(state.sqlParser().parsePlan(text), modes.SKIP()).analyzed()
 
-    def written_by(self, command: Plan) -> tuple[Plan, str | None, str | None, list[str]] | None:
-        """The query of a command that writes files, their path or their table, and the columns' names there."""
-        kind = command.getClass().getSimpleName()
-        if kind == "InsertIntoHadoopFsRelationCommand":
-            return command.query(), str(command.outputPath().toString()), None, to_list(command.outputColumnNames())
-        if kind == "CreateDataSourceTableAsSelectCommand":
-            identifier = command.table().identifier()
-            name = f"`{identifier.database().get()}`.`{identifier.table()}`"
-            return command.query(), None, name, to_list(command.outputColumnNames())
-        return None
+    def executed_command(self, done: JavaObject) -> Plan | None:
+        """The command behind a DataFrame that is its result."""
+        plan = done.queryExecution().commandExecuted()
+        return plan.commandLogicalPlan() if class_name(plan) == "CommandResult" else None
 
-    def table_root(self, name: str | None) -> str:
-        """Where a table lies, or will lie by default."""
+    def name_parts(self, name: str) -> list[str]:
+        parser: Any = self.spark._jsparkSession.sessionState().sqlParser()
+        return [str(part) for part in to_list(parser.parseMultipartIdentifier(name))]
+
+    def name_parts_of_relation(self, relation: Plan) -> list[str]:
+        """The name of a table of a catalogue, with that of the catalogue."""
+        parts = self.name_parts(str(relation.table().name()))
+        catalogue = relation.catalog()
+        if catalogue.isDefined() and parts[0] != str(catalogue.get().name()) and len(parts) > 1:
+            parts = [str(catalogue.get().name()), *parts]
+        return parts
+
+    def name_parts_of_identifier(self, resolved: Plan) -> list[str]:
+        identifier = resolved.identifier()
+        return [str(resolved.catalog().name()), *(str(n) for n in identifier.namespace()), str(identifier.name())]
+
+    def catalogue_of(self, parts: list[str]) -> str:
+        """The catalogue that a table's name leads to."""
         state: Any = self.spark._jsparkSession.sessionState()
-        identifier = state.sqlParser().parseTableIdentifier(str(name).removeprefix("spark_catalog."))
-        catalog = state.catalog()
+        first = parts[0]
+        if len(parts) > 1 and (first == "spark_catalog" or state.conf().contains(f"spark.sql.catalog.{first}")):
+            return first
+        return str(state.catalogManager().currentCatalog().name())
+
+    def table_root(self, parts: list[str]) -> str:
+        """Where a table of Spark's own catalogue lies, or will lie by default."""
+        identifier, catalog = self._table(parts)
         if catalog.tableExists(identifier):
             return str(catalog.getTableMetadata(identifier).location().toString())
         return str(catalog.defaultTablePath(identifier).toString())
 
+    def table_provider(self, parts: list[str]) -> str | None:
+        """The format of a table of Spark's own catalogue, if there is one of this name."""
+        identifier, catalog = self._table(parts)
+        if not catalog.tableExists(identifier):
+            return None
+        provider = catalog.getTableMetadata(identifier).provider()
+        return str(provider.get()) if provider.isDefined() else None
+
+    def is_table(self, name: str) -> bool:
+        identifier, catalog = self._table(self.name_parts(name))
+        return bool(catalog.tableExists(identifier))
+
+    def _table(self, parts: list[str]) -> tuple[Any, Any]:
+        state: Any = self.spark._jsparkSession.sessionState()
+        quoted = [f"`{part.replace('`', '``')}`" for part in (parts[1:] if parts[0] == "spark_catalog" else parts)]
+        identifier = state.sqlParser().parseTableIdentifier(".".join(quoted))
+        return state.catalog().qualifyIdentifier(identifier), state.catalog()
+
+    def writer_settings(self, writer: JavaObject) -> tuple[str, dict[str, str]]:
+        """The format and the options that a DataFrameWriter was given."""
+        given = self.field_of(writer, "extraOptions")
+        keys = [str(key) for key in to_list(given.keys().toSeq())]
+        return str(self.field_of(writer, "source")), {key: str(given.apply(key)) for key in keys}
+
+    def writer_v2_table(self, writer: JavaObject) -> tuple[str, str | None]:
+        """The table of a DataFrameWriterV2, and the format it was given."""
+        parts = to_list(self.field_of(writer, "tableName"))
+        provider = self.field_of(writer, "provider")
+        name = ".".join(f"`{str(part).replace('`', '``')}`" for part in parts)
+        return name, str(provider.get()) if provider.isDefined() else None
+
+    def jdbc_options(self, relation: JavaObject) -> tuple[str, str] | None:
+        """URL and table of a relation that is read from a database."""
+        if not self.is_a(relation, "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"):
+            return None
+        options = relation.jdbcOptions()
+        return str(options.url()), str(options.tableOrQuery())
+
+    def format_name(self, file_format: JavaObject) -> str:
+        return str(file_format.toString()).lower()
+
+    def field_of(self, of: JavaObject, name: str) -> Any:
+        """The value of a private field."""
+        return self._field(of, name).get(of)
+
     def set_field(self, of: JavaObject, name: str, value: JavaObject) -> None:
         """Exchange a private field, where PySpark's object has it in its hands already."""
-        field = of.getClass().getDeclaredField(name)
+        self._field(of, name).set(of, value)
+
+    def _field(self, of: JavaObject, name: str) -> Any:
+        kind = of.getClass()
+        while name not in [field.getName() for field in kind.getDeclaredFields()]:
+            kind = kind.getSuperclass()
+        field = kind.getDeclaredField(name)
         field.setAccessible(True)
-        field.set(of, value)
+        return field
 
     # --- on a file system
 
@@ -260,6 +394,10 @@ class Files(ABC):
         path, system = self._place(text)
         return str(system.makeQualified(path).toString())
 
+    def local(self, text: str) -> Path | None:
+        """The path, if it lies on this machine and needs no file system of Hadoop's."""
+        return _local(text)
+
     def exists(self, text: str) -> bool:
         if (here := _local(text)) is not None:
             return here.exists()
@@ -276,11 +414,14 @@ class Files(ABC):
             private.write(here, content)
             return
         path, system = self._place(text)
-        out = system.create(path, True)
+        fresh, _ = self._place(f"{text}.{uuid4().hex}.tmp")
+        out = system.create(fresh, True)
         try:
             out.write(bytearray(content))
         finally:
             out.close()
+        system.delete(path, False)
+        system.rename(fresh, path)
 
     def read_bytes(self, text: str) -> bytes | None:
         if (here := _local(text)) is not None:

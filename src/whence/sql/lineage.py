@@ -101,6 +101,10 @@ class SqlLineage:
             return ()
         return tuple(dict.fromkeys(visit(self.tree)))
 
+    def given_by(self, query: Plan) -> DataFrame:
+        """The rows that the query of a captured write gives; what is written down of it is taken from there."""
+        return self.c.frame(settle(self.c, tree_of(self.c, self.c.normalise(query))).plan)
+
     def require_unchanged(self) -> None:
         for reading in self._builder.readings:
             require_unchanged(self.c, reading.leaf, self._made)

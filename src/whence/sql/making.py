@@ -354,6 +354,18 @@ class Making(Contents):
         """The same rows and columns, below a condition that is always true and stays in the analysed plan."""
         return self.filter(self._exprs.EqualTo(self._text(mark), self._text(mark)), child)
 
+    def set_operation(self, kind: str, left: Plan, right: Plan, is_all: bool) -> Plan:
+        """An Except or an Intersect."""
+        return getattr(self._plans, kind)(left, right, is_all)
+
+    def scalar_subquery(self, plan: Plan) -> Expr:
+        """Of a query that refers to nothing outside of it."""
+        kind = self._exprs.ScalarSubquery
+        return self._new(kind, plan, self._empty, self._new_id(), self._empty, last=self._none)
+
+    def subquery_alias(self, name: str, plan: Plan) -> Plan:
+        return self._plans.the("SubqueryAlias").apply(name, plan)
+
     def distinct(self, plan: Plan) -> Plan:
         if "map<" not in plan.schema().catalogString():
             return self._plans.Distinct(plan)

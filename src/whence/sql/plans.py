@@ -10,17 +10,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from whence.model import StoreError
 from whence.sql import facts
-from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
+from whence.sql.allowed import FORMATS, names_class, reading_options
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
 from whence.sql.tree import Node, rebuild, tree_of
 
 # Leaves that hold all they give.
 _SELF_CONTAINED = ("LocalRelation", "Range", "OneRowRelation")
+_SET_OPERATIONS = ("Except", "Intersect")
+_STANDS_FOR = "whence stands for "
 
 
 class NotRestored(Exception):
@@ -33,9 +38,9 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
     for place, node in enumerate(tree.walk()):
         if not node.children and not node.subqueries:
             leaves.append(_leaf(c, node))
-        elif (fact := facts.known(c, node.kind, node.plan)) is not None:
+        elif (fact := facts.known(c, node.kind, node.plan)) is not None and fact.durable:
             fact.lasting = True
-            known.append([place, fact.folder, fact.certain])
+            known.append([place, fact.folder.rsplit("/", 1)[-1], fact.certain])
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
 
 
@@ -44,6 +49,8 @@ def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
         return {"kind": "itself"}
     if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
         return {"kind": "gone", "what": node.kind}
+    if c.format_of(node.plan) not in FORMATS or not c.tells_files(node.plan):
+        return {"kind": "gone", "what": "a table whose format keeps versions of its own"}
     relation = node.plan.relation()
     table = node.plan.catalogTable()
     schema = json.loads(relation.schema().json())
@@ -51,10 +58,9 @@ def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
         "kind": "files",
         "table": str(table.get().identifier().unquotedString()) if table.isDefined() else None,
         "format": c.format_of(node.plan),
-        "options": c.options_of(node.plan),
+        "options": reading_options(c.options_of(node.plan)),
         "schema": schema,
         "roots": c.roots(node.plan),
-        "columns": [a.name() for a in c.output(node.plan)],
         "files": sorted([path, *version] for path, version in c.files_of(node.plan).items()),
     }
 
@@ -65,7 +71,53 @@ def to_bytes(c: Catalyst, tree: Node) -> bytes:
             return c.empty_like(node.plan)
         return None
 
-    return c.serialised(rebuild(c, tree, emptied))
+    bare = tree_of(c, rebuild(c, tree, emptied))
+    return c.serialised(_each(c, bare, lambda plan: _writable(c, plan)))
+
+
+def _writable(c: Catalyst, plan: Plan) -> Plan:
+    """The node, or a stand-in: Java writes some classes of Spark's that it cannot read again."""
+    plan = c.without_what_cannot_be_written(plan)
+    if class_name(plan) in _SET_OPERATIONS:
+        left, right = c.children(plan)
+        return c.subquery_alias(f"{_STANDS_FOR}{class_name(plan)} {plan.isAll()}", c.join(left, right, "cross", None))
+    subqueries = {id_of(subquery): subquery for subquery in c.subqueries(plan)}
+    if not subqueries:
+        return plan
+    for subquery in subqueries.values():
+        if class_name(subquery) != "ScalarSubquery" or c.items(subquery.outerAttrs()):
+            raise StoreError(f"a {class_name(subquery)} cannot be kept")
+    marks = {key: c.alias(c.null(sub), f"{_STANDS_FOR}{key}").toAttribute() for key, sub in subqueries.items()}
+    bare = c.exchange(plan, lambda expr: marks[id_of(expr)] if c.is_subquery(expr) else None)
+    for key, subquery in subqueries.items():
+        bare = c.subquery_alias(f"{_STANDS_FOR}{key}", c.join(bare, subquery.plan(), "cross", None))
+    return bare
+
+
+def _restored(c: Catalyst, plan: Plan) -> Plan:
+    """What `_writable` was given."""
+    plan = c.made_again(plan)
+    name = str(plan.identifier().name()) if class_name(plan) == "SubqueryAlias" else ""
+    if not name.startswith(_STANDS_FOR):
+        return plan
+    left, right = c.children(plan.child())
+    kind, _, is_all = name.removeprefix(_STANDS_FOR).partition(" ")
+    if kind in _SET_OPERATIONS:
+        return c.set_operation(kind, left, right, is_all == "True")
+
+    def unmarked(expr: Expr) -> Expr | None:
+        mark = class_name(expr) == "AttributeReference" and expr.name() == name
+        return c.scalar_subquery(right) if mark else None
+
+    return c.exchange(left, unmarked)
+
+
+def _each(c: Catalyst, node: Node, change: Callable[[Plan], Plan]) -> Plan:
+    """The plan with every operator changed, what is below it first."""
+    children = {id(child): _each(c, child, change) for child in node.children}
+    subqueries = {id(below): _each(c, below, change) for below in node.subqueries.values()}
+    done = {**children, **subqueries}
+    return change(rebuild(c, node, lambda other: None if other is node else done[id(other)]))
 
 
 # What files at a root were made from, under these attributes; None when that is not known.
@@ -73,10 +125,15 @@ MadeFrom = Callable[[str, Mapping[str, tuple[int, int]], Sequence[Attr]], Plan |
 
 
 def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom) -> Plan:
-    """The plan, reading again what it read; its facts are known from then on."""
+    """The plan, reading again what it read; its facts are known from then on. `content` must be known to be ours."""
     if told["spark"] != c.spark.version:
         raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
-    tree = tree_of(c, c.deserialised(content))
+    try:
+        bare = tree_of(c, c.deserialised(content))
+    except Py4JJavaError as problem:
+        why = str(problem.java_exception.getMessage())
+        raise NotRestored(f"its query cannot be read any more ({why})") from problem
+    tree = tree_of(c, _each(c, bare, lambda plan: _restored(c, plan)))
     for node in tree.walk():
         _give_accumulator(c, node)
     return again(c, tree, told, made_from)
@@ -86,29 +143,27 @@ def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom,
     """The query of a tree, reading the versions of files that it read then.
 
     `here`: in the process that made it, where it may read what no other has."""
-    leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
+    places = list(tree.walk())
+    leaves = [node for node in places if not node.children and not node.subqueries]
     if len(leaves) != len(told["leaves"]):
         raise NotRestored("its query cannot be read any more")
     found = {
         node: None if here and _is_as_it_was(c, node, leaf) else _read(c, node, leaf, made_from)
         for node, leaf in zip(leaves, told["leaves"], strict=True)
     }
-
-    def attached(node: Node) -> Plan | None:
-        return found.get(node)
-
-    plan = rebuild(c, tree, attached)
-    places = list(tree.walk())
-    for place, folder, certain in told["facts"]:
-        operator = rebuild(c, places[place], attached)
+    for place, identity, certain in reversed(told["facts"]):  # what is below comes first
+        # Under a name of its own: the user's DataFrame may have been computed again since.
+        operator = c.copy(rebuild(c, places[place], found.get))
+        c.named(operator, identity)
+        found[places[place]] = operator
         if facts.known(c, places[place].kind, operator) is not None:
             continue
-        fact = facts.load(c, folder, operator)
-        if fact is not None:
-            facts.remember(c, fact)
-        elif not certain:
-            raise NotRestored("what was captured of its query is gone, or what it read was changed since")
-    return plan
+        try:
+            facts.remember(c, facts.load(c, identity, operator))
+        except LookupError as why:
+            if not certain:
+                raise NotRestored(str(why)) from why
+    return rebuild(c, tree, found.get)
 
 
 def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
@@ -140,14 +195,19 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom)
     if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
         raise NotRestored(f"{leaf['table']} that it was made from is something else now")
     by_name = {a.name(): a for a in c.output(scan)}
-    return c.project([c.alias_as(by_name[a.name()], a) for a in c.output(node.plan)], scan)
+    attrs = c.output(node.plan)
+    if any(a.name() not in by_name for a in attrs):
+        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from has other columns now")
+    return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
 
 
 def _frame(c: Catalyst, leaf: Mapping[str, Any]) -> DataFrame:
+    if leaf["format"] not in FORMATS or names_class(leaf["schema"]):
+        raise NotRestored("it was made from what whence does not open by itself")
     try:
         if leaf["table"] is not None and c.spark.catalog.tableExists(leaf["table"]):
             return c.spark.table(leaf["table"])
-        reader = c.spark.read.format(leaf["format"]).options(**leaf["options"])
+        reader = c.spark.read.format(leaf["format"]).options(**reading_options(leaf["options"]))
         return reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
     except AnalysisException as problem:
         raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from cannot be read") from problem

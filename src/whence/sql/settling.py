@@ -7,8 +7,10 @@ reads the analysed plan (the catalogue, a later trace) still sees what the user 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from logging import getLogger
 
 from whence.model.quiet import FACTS
 from whence.sql import facts
@@ -20,49 +22,105 @@ from whence.sql.rules import RULES
 from whence.sql.taps import Tap, tappable
 from whence.sql.tree import Node, rebuild
 
+log = getLogger("whence.sql")
+
+_KEEPS_ORDER = (
+    *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Sample", "Generate", "Settled"),
+    *("GlobalLimit", "LocalLimit", "Offset"),
+)
+
 
 def settle(c: Catalyst, tree: Node, *, write: bool = False) -> Node:
     """The tree with a node `Settled` above every operator whose rows are written down.
 
-    With write: what may come out otherwise the next time and is not yet written down, is now."""
+    With write: what may come out otherwise the next time and is not yet written down, or would be computed from other
+    sources by now, is written down now."""
     if not write and not c.memory.facts:
         return tree
-    return _settle(c, tree, write, write and not certain(tree.plan))
+    return _Settling(c, write, write and not certain(tree.plan)).settle(tree)
 
 
-def _settle(c: Catalyst, node: Node, write: bool, expressions: bool) -> Node:
-    if node.kind == "Given":  # by a trace, whose tree was settled
-        return node
-    children = [_settle(c, child, write, expressions) for child in node.children]
-    subqueries = {key: _settle(c, below, write, expressions) for key, below in node.subqueries.items()}
-    new = node
-    if any(one is not other for one, other in zip(children, node.children, strict=True)) or any(
-        subqueries[key] is not node.subqueries[key] for key in subqueries
-    ):
-        new = replace(node, plan=_with_new(c, node, children, subqueries), children=children, subqueries=subqueries)
-    if not node.children and not node.subqueries:
-        return new
-    fact = facts.known(c, node.kind, node.plan)
-    if fact is None and write and may_be_uncertain(node, expressions) and uncertain(c, new) is not None:
-        fact = facts.new(c, node.plan)
-        write_down(c, new, fact)
-    return new if fact is None else facts.settled(c, new, fact)
+@dataclass(eq=False)
+class _Settling:
+    c: Catalyst
+    write: bool
+    expressions: bool
+    # How many operators were written down anew: what stands above one of them is too.
+    anew: int = 0
+
+    def settle(self, node: Node) -> Node:
+        if node.kind == "Given":  # by a trace, whose tree was settled
+            return node
+        c, before = self.c, self.anew
+        children = [self.settle(child) for child in node.children]
+        subqueries = {key: self.settle(below) for key, below in node.subqueries.items()}
+        new = node
+        if any(one is not other for one, other in zip(children, node.children, strict=True)) or any(
+            subqueries[key] is not node.subqueries[key] for key in subqueries
+        ):
+            new = replace(node, plan=_with_new(c, node, children, subqueries), children=children, subqueries=subqueries)
+        if not node.children and not node.subqueries:
+            return new
+        fact = facts.known(c, node.kind, node.plan)
+        if fact is not None:
+            usable = self.anew == before and facts.holds(c, fact) if self.write else facts.require_whole(c, fact)
+            fact = fact if usable else None
+        if fact is None and self.write and may_be_uncertain(node, self.expressions) and uncertain(c, new) is not None:
+            fact = facts.new(c, node.plan, below=facts_below(new), ordered=_is_ordered(new))
+            write_down(c, new, fact)
+            self.anew += 1
+        return new if fact is None else facts.settled(c, new, fact)
+
+
+def _is_ordered(node: Node) -> bool:
+    """Whether the operator's rows come in the order of a sort below it."""
+    while node.kind in _KEEPS_ORDER:
+        node = node.children[0]
+    return node.kind == "Sort"
+
+
+def facts_below(node: Node) -> frozenset[str]:
+    return frozenset(below.fact.name for below in node.walk() if below.fact is not None and not below.fact.certain)
+
+
+def facts_in(tree: Node) -> list[Fact]:
+    return [node.fact for node in tree.walk() if node.fact is not None]
+
+
+class Failed(Exception):
+    """The rows of an operator could not be written down."""
+
+    def __init__(self, node: Node, problem: Exception) -> None:
+        super().__init__(str(problem))
+        self.node = node
+        self.problem = problem
 
 
 def write_down(c: Catalyst, node: Node, fact: Fact, tap: Tap | None = None) -> None:
-    pending = facts.settled(c, node, fact)
-    with c.quietly():
-        Builder(c, pending, RULES, compute=True, tap=tap).block(pending)
-    fact.later = partial(_finish, c, fact, tap)
+    try:
+        pending = facts.settled(c, node, fact)
+        with c.quietly(first=True):
+            Builder(c, pending, RULES, compute=True, tap=tap).block(pending, ordered=fact.ordered)
+        fact.later = partial(_finish, c, fact, tap)
+        if fact.durable:
+            facts.complete(c, fact)
+    except Exception as problem:
+        with suppress(Exception):
+            c.remove(fact.folder)
+        raise Failed(node, problem) from problem
     facts.remember(c, fact)
-    if fact.durable:
-        facts.complete(c, fact)
 
 
 def _finish(c: Catalyst, fact: Fact, tap: Tap | None) -> None:
-    if tap is not None:
-        tap.finish()
-    facts.finish(c, fact)
+    try:
+        if tap is not None:
+            tap.finish()
+        facts.finish(c, fact)
+    except Exception as problem:
+        if fact.durable:
+            raise
+        fact.tapped = None
+        log.warning("whence did not store the lineage of an aggregate; it will be worked out when asked: %s", problem)
 
 
 def tap_aggregate(c: Catalyst, tree: Node, durable: bool) -> Node:
@@ -73,8 +131,8 @@ def tap_aggregate(c: Catalyst, tree: Node, durable: bool) -> Node:
     if target is None:
         return tree
     fact = facts.known(c, target.kind, target.plan)
-    if fact is None or (durable and not fact.durable):
-        fact = facts.new(c, target.plan, certain=True, durable=durable)
+    if fact is None or (durable and not fact.durable) or not facts.holds(c, fact):
+        fact = facts.new(c, target.plan, below=facts_below(target), certain=True, durable=durable)
         write_down(c, target, fact, Tap(c, fact))
     return _exchanged(c, tree, target, facts.settled(c, target, fact))
 
@@ -123,13 +181,25 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
     if class_name(rows) != "Project" or class_name(never) != "Project":
         return None
     scan, dropped = rows.child(), never.child()
-    if class_name(dropped) != "Filter" or not _is_ours(c, scan):
+    folder = _folder_of(c, scan) if class_name(dropped) == "Filter" else None
+    if folder is None:
         return None
     pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
-    return c.project([c.alias_as(alias.child(), attr) for alias, attr in pairs], dropped.child())
+    columns = [(alias.child(), attr) for alias, attr in pairs]
+    shown = [old if old.exprId().equals(new.exprId()) else c.alias_as(old, new) for old, new in columns]
+    return c.project(shown, facts.bound(c, folder, dropped.child()))
 
 
-def _is_ours(c: Catalyst, scan: Plan) -> bool:
-    if class_name(scan) == "InMemoryRelation":
-        return facts.is_kept(c, scan)
-    return c.is_file_scan(scan) and any(f"/{FACTS}/" in root for root in c.roots(scan))
+def _folder_of(c: Catalyst, scan: Plan) -> str | None:
+    """Where that is kept which this scan reads; empty if in Spark's cache, None if it is not of a fact."""
+    kind = class_name(scan)
+    if kind == "InMemoryRelation":
+        return "" if facts.is_kept(c, scan) else None
+    if kind == "Union":
+        return _folder_of(c, c.children(scan)[0])
+    if not c.is_file_scan(scan):
+        return None
+    found = [root.partition(f"/{FACTS}/") for root in c.roots(scan)]
+    if not all(middle for _, middle, _ in found):
+        return None
+    return f"{c.memory.folder}/{FACTS}/{found[0][2].split('/', 1)[0]}"

@@ -2,7 +2,7 @@
 
 Row identity, best first:
 
-- (file, row index) where the format has it: Parquet, Delta; Iceberg's own (file, position);
+- (file, row index) where the format has it: Parquet; Iceberg's own (file, position);
 - (file, position in the file) for other files, as they are read with given options. The scan is kept whole and cut file
   by file into pieces of a fixed size, so positions do not move from query to query, whatever the session's settings,
   the cluster's size or the other files. Only of very many files several share a task; there it is the position in the
@@ -42,7 +42,7 @@ _TYPES = {
 # Said or not said, it is the same.
 _DEFAULTS = {"header": "false", "multiline": "false", "wholetext": "false", "mode": "permissive", "encoding": "utf-8"}
 # Formats whose rows are the same whatever the columns' types.
-_ANY_SCHEMA = ("text", "csv", "orc", "avro")
+_ANY_SCHEMA = ("text", "csv", "orc", "avro", "delta")
 _CONTENTS = "contents: "
 _DROPPING = "DROPMALFORMED"
 _NO_PLACE = re.compile("(user|password|pwd|create|ssl)", re.IGNORECASE)
@@ -127,8 +127,8 @@ def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
 
     Which row of a file is its third depends on the format and its options: a header, comments, records over several
     lines, what is dropped. What only says which files are read, or which types the columns have, does not count."""
-    kind = c.format_of(scan)
-    if _has_row_index(c, scan):
+    kind = c.format_of(scan) if c.snapshots_of(scan) is None else "delta"
+    if _has_row_index(c, scan):  # so Delta has where deletion vectors leave out rows of a file
         return "row of the file", kind
     given = c.options_of(scan, secrets=True)
     options = {
@@ -142,13 +142,13 @@ def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
     if not by_lines:
         parts.append(str(scan.relation().dataSchema().json()))
     if not _files_apart(c, scan):
-        parts.append(_digest(c.files_of(scan)))
+        parts.append(_digest(c.files_of(scan) if c.tells_files(scan) else sorted(c.files(scan))))
     return f"position in the file, read as {_digest(parts)}", ", ".join([kind, *shown])
 
 
 def _files_apart(c: Catalyst, scan: Plan) -> bool:
     """Whether each file is read by tasks of its own: then the other files do not matter to the positions in it."""
-    return len(c.files_of(scan)) <= MOST_FILES_APART
+    return c.number_of_files(scan) <= MOST_FILES_APART
 
 
 def _digest(of: object) -> str:

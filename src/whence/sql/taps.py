@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from whence.model import WhenceError
 from whence.sql.blocks import Block, Reading, in_branch
-from whence.sql.catalyst import Catalyst, Expr, Plan
+from whence.sql.catalyst import Catalyst, Expr, Plan, id_of
 from whence.sql.memory import Fact
 from whence.sql.tree import Node
 from whence.store.private import is_own
@@ -64,9 +64,26 @@ def tappable(c: Catalyst, tree: Node) -> Node | None:
             scans += 1
             if not c.is_file_scan(below.plan) or not c.numbers_rows(below.plan):
                 return None
-    if not 0 < scans <= _MOST_READINGS or any(not _hashes(key) for key in c.items(node.plan.groupingExpressions())):
+    keys = c.items(node.plan.groupingExpressions())
+    if not 0 < scans <= _MOST_READINGS or any(not _hashes(key) for key in keys) or _calls_user(c, node, keys):
         return None
     return node
+
+
+def _calls_user(c: Catalyst, node: Node, keys: Sequence[Expr]) -> bool:
+    """Whether a key comes from a function of the user's: it would be called for the tap and again for the grouping,
+    since Spark moves the tap below the projection that computes the key."""
+    if any(c.calls_user(key) for key in keys):
+        return True
+    wanted = {number for key in keys for number in c.references(key)}
+    for below in node.children[0].walk():
+        for item in c.items(below.plan.projectList()) if below.kind == "Project" else ():
+            if id_of(item) not in wanted:
+                continue
+            if c.calls_user(item):
+                return True
+            wanted |= c.references(item)
+    return False
 
 
 def _hashes(key: Expr) -> bool:
@@ -133,7 +150,8 @@ class Tap:
             "roots": self._roots,
             "rows": rows,
             "bytes": sum(int(part[4]) for part in parts.values()),
-            "parts": sorted(part[2] for part in parts.values() if int(part[3])),
+            # name, length and checksum of each file
+            "parts": sorted([part[2], int(part[4]), int(part[5])] for part in parts.values() if int(part[3])),
         }
 
     def _rows(self) -> int:

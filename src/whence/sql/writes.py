@@ -3,7 +3,8 @@
 A write is remembered with the files it made and the query that made them; the query itself is run again when a trace
 needs it (what may come out otherwise is written down, see facts.py). A later reading of exactly these files, in this
 process or another one with the same store, is exchanged for the query. Where files are not of captured writes, or what
-the query read has changed, the trace ends at the table and a note says why.
+the query read has changed, the trace ends at the table and a note says why. What cannot be followed at all is
+remembered too, so that a trace which ends without a note is complete.
 """
 
 from __future__ import annotations
@@ -13,39 +14,35 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 from uuid import uuid4
 
-from whence.model import StoreError
 from whence.sql import facts, plans
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Plan
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back
 from whence.sql.plans import NotRestored
+from whence.sql.targets import Target, place_of
 from whence.sql.tree import Node, rebuild, tree_of
+from whence.sql.written import Files, Written, as_written, char_types, in_partitions, same_again, settings
+from whence.store import Unsigned
 
-_LAYOUT = 1
+_LAYOUT = 2
 _JOB = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-# Written and read again, values of these types are the same to the bit, and so they are when they are computed again.
-_SAME_AGAIN = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "binary")
-_KEEP_VALUES = ("parquet", "orc")
-_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-
-Files = Mapping[str, tuple[int, int]]
+_WRITTEN_TO = ("DataSourceV2Relation", "HiveTableRelation", "LogicalRelation")
 
 
 @dataclass(frozen=True, eq=False)
 class Write:
-    """One captured write. `plan` is there in the process that wrote."""
+    """One captured write. `plan` is there in the process that wrote; `why` says why it cannot be followed."""
 
     path: str
-    files: Files
-    columns: tuple[str, ...]
-    told: Mapping[str, Any]
+    files: Files = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
+    why: str | None = None
 
 
 @dataclass(eq=False)
@@ -53,61 +50,114 @@ class Passage:
     """What was looked through, for one query. `notes`: tables at which the trace ends, and why."""
 
     notes: list[str]
-    # Whether the rows of a table that was looked through must be compared with those that its query gives now.
-    compare: bool = False
+    # Tables that were looked through though their rows need not be those that the query gives now, and the query.
+    pairs: list[tuple[Plan, Plan]] = field(default_factory=list)
+    # Whether that is so for the table at hand, and which of its columns are padded (written.char_types).
+    unsure: bool = False
+    chars: Mapping[str, str] = field(default_factory=dict)
     passed: int = 0
+
+    def end(self, name: str, why: object) -> None:
+        note = f"the trace ends at {name}: {why}"
+        if note not in self.notes:
+            self.notes.append(note)
 
 
 # --- writing
 
 
 class Pending:
-    """A write that is about to happen."""
+    """A write that is about to happen. `why`: why a trace will end at it, as the end of a sentence."""
 
-    def __init__(self, c: Catalyst, plan: Plan, root: str, columns: Sequence[str]) -> None:
+    def __init__(self, c: Catalyst, plan: Plan | None, target: Target, *, before: Files | None = None) -> None:
         self._c = c
-        self._root = c.qualified(root)
-        self._columns = tuple(columns)
-        self._plan = plan
+        self._target = target
+        self.why = target.why
+        self._plan: Plan | None = None
+        self._bytes: bytes | None = None
+        self._told: dict[str, Any] = {}
+        if plan is not None and self.why is None:
+            try:
+                self._prepare(put_back(c, plan))
+            except Exception as problem:
+                self.why = f"its query could not be kept ({_first_line(problem)})"
+        self._before = self._files() if before is None else before
+
+    def _prepare(self, plan: Plan) -> None:
+        c = self._c
         tree = tree_of(c, c.normalise(plan))
-        _require_settled(c, tree, not certain(tree.plan))
-        self._bytes = plans.to_bytes(c, tree)
-        self._told = plans.describe(c, tree)
-        self._before = c.list_files(self._root)
+        self.why = _unsettled(c, tree, not certain(tree.plan))
+        if self.why is None:
+            self._told = {**plans.describe(c, tree), **settings(c)}
+            self._plan = plan
+            try:
+                self._bytes = plans.to_bytes(c, tree)
+            except Exception as problem:
+                self._told["elsewhere"] = f"its query is known to its own process only ({_first_line(problem)})"
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        return self._c.list_files(self._target.place) if self._target.is_directory else {}
 
     def done(self) -> None:
         c = self._c
-        after = c.list_files(self._root)
-        made = {path: version for path, version in after.items() if self._before.get(path) != version}
+        made = {path: version for path, version in self._files().items() if self._before.get(path) != version}
         jobs = {tuple(_JOB.findall(path.rsplit("/", 1)[-1])[:1]) for path in made}
-        if not made or len(jobs) > 1:
-            return  # nothing, or somebody else wrote there at the same time: which files are whose is not known
+        if self.why is None and not made:
+            return
+        if self.why is None and len(jobs) > 1:
+            self.why = "others wrote there at the same time, so it is not known which files are whose"
         told = {
             "layout": _LAYOUT,
-            "root": self._root,
-            "columns": list(self._columns),
+            "columns": list(self._target.columns),
             "files": sorted([path, *version] for path, version in made.items()),
+            "why": self.why,
+            "plan": hashlib.sha256(self._bytes).hexdigest() if self._bytes is not None else None,
             **self._told,
         }
-        path = f"{_folder(c, self._root)}/{time.time_ns():020d}-{uuid4().hex[:8]}"
-        c.write_bytes(f"{path}.plan", self._bytes)
-        c.write_text(f"{path}.json", json.dumps(told))
-        c.memory.writes[f"{path}.json"] = self._plan
+        stem = f"{_folder(c, self._target.place)}/{time.time_ns():020d}-{uuid4().hex[:8]}"
+        if self._bytes is not None:
+            c.write_bytes(f"{stem}.plan", self._bytes)
+        path = f"{stem}.json"
+        c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
+        if self._plan is not None:
+            c.memory.writes[path] = self._plan
 
 
-def _require_settled(c: Catalyst, node: Node, expressions: bool) -> None:
+def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
+    """That something was written there, after it was: a trace will end there and say so."""
+    known: dict[str, tuple[int, int]] = {}
+    for write in _writes(c, target.place):
+        known.update(write.files)
+    Pending(c, None, replace(target, why=target.why or why), before=known).done()
+
+
+def _first_line(problem: Exception) -> str:
+    lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
+    java = getattr(problem, "java_exception", None)
+    return str(java.toString()) if java is not None else lines[0] if lines else type(problem).__name__
+
+
+def _unsettled(c: Catalyst, node: Node, expressions: bool) -> str | None:
     """A query that may come out otherwise tells nothing of what was written, unless that was written down."""
     if node.children and facts.known(c, node.kind, node.plan) is not None:
-        return
+        return None
     why = uncertain(c, node) if may_be_uncertain(node, expressions) else None
     if why is not None:
-        raise StoreError(f"{why} It was not captured, so a trace ends at what is written here.")
-    for below in (*node.children, *node.subqueries.values()):
-        _require_settled(c, below, expressions)
+        return f"its query may come out otherwise each time, and was not captured ({why.rstrip('.')})"
+    found = (_unsettled(c, below, expressions) for below in (*node.children, *node.subqueries.values()))
+    return next((why for why in found if why is not None), None)
 
 
-def _folder(c: Catalyst, root: str) -> str:
-    return f"{c.memory.folder}/writes/{hashlib.sha256(root.encode()).hexdigest()[:24]}"
+def _folder(c: Catalyst, place: str) -> str:
+    return f"{c.memory.folder}/writes/{_hash(place)}"
+
+
+def _hash(place: str) -> str:
+    return hashlib.sha256(place.rstrip("/").encode()).hexdigest()[:24]
+
+
+def _purpose(place: str, path: str) -> tuple[str, ...]:
+    return "captured write", place.rstrip("/"), path.rsplit("/", 1)[-1]
 
 
 # --- reading
@@ -115,30 +165,49 @@ def _folder(c: Catalyst, root: str) -> str:
 
 def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     """What the files that this leaf reads were made from; None when they are a source themselves."""
-    roots = c.roots(leaf)
-    if len(roots) != 1 or not c.tells_files(leaf) or not _writes(c, roots[0]):
+    place = place_of(c, leaf)
+    if place is None and not c.is_file_scan(leaf):
         return None
-    name = roots[0].rstrip("/").rsplit("/", 1)[-1]
+    name = _name(place or ", ".join(c.roots(leaf)))
+    writes = [] if place is None else _writes(c, place)
+    if not writes:
+        if c.is_file_scan(leaf) and c.tells_files(leaf) and (other := _written_as(c, leaf)) is not None:
+            passage.end(name, f"it, or a part of it, was written under capture as {other}, and is read otherwise")
+        return None
+    assert place is not None
+    passage.unsure, passage.chars = False, char_types(c, leaf) if c.is_file_scan(leaf) else {}
     try:
-        plan = _made_from(c, roots[0], c.files_of(leaf), c.output(leaf), passage)
+        if not c.is_file_scan(leaf) or not c.tells_files(leaf):
+            raise NotRestored(writes[-1].why or "what is written there is not followed")
+        plan = _made_from(c, place, c.files_of(leaf), c.output(leaf), passage)
     except NotRestored as why:
-        passage.notes.append(f"the trace ends at {name}: {why}")
+        passage.end(name, why)
         return None
     passage.passed += 1
-    passage.compare = passage.compare or not _same_again(c, leaf)
+    if not same_again(c, leaf) or passage.unsure:
+        passage.pairs.append((leaf, plan))
     return plan
 
 
-def _made_from(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan:
+def _name(place: str) -> str:
+    return place.removeprefix("table:").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _made_from(c: Catalyst, place: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan:
     """The queries that made these files, as one, under the given attributes."""
     rest = dict(files)
     parts: list[Plan] = []
-    for write in reversed(_writes(c, root)):
+    damaged = None
+    for write in reversed(_writes(c, place)):
         left = {path for path, version in write.files.items() if files.get(path) == version}
         if left:
             for path in left:
                 rest.pop(path, None)
-            parts.append(_part(c, attrs, write, left, root, passage))
+            parts.append(_part(c, attrs, write, left, place, passage))
+        elif not write.files:
+            damaged = damaged or write.why
+    if damaged is not None and (rest or not parts):
+        raise NotRestored(damaged)
     if rest or not parts:
         what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
         raise NotRestored(f"{what} written outside of any capture")
@@ -157,80 +226,98 @@ def _any_writes(c: Catalyst) -> bool:
     return Path(folder, "writes").is_dir()
 
 
-def _writes(c: Catalyst, root: str) -> list[Write]:
-    found: list[Write] = []
+def _writes(c: Catalyst, place: str) -> list[Write]:
+    """The captured writes to a place, the first one first."""
     if c.memory.folder is None:
-        return found
-    folder = _folder(c, c.qualified(root))
-    for name in c.names_in(folder):
-        if not name.endswith(".json"):
-            continue
-        path = f"{folder}/{name}"
-        told = json.loads(c.read_text(path) or "{}")
-        if told.get("layout") == _LAYOUT:
-            files = {file: (length, at) for file, length, at in told["files"]}
-            found.append(Write(path, files, tuple(told["columns"]), told, c.memory.writes.get(path)))
-    return found
+        return []
+    folder = _folder(c, place)
+    names = c.names_in(folder)
+    whole = {name.removesuffix(".json") for name in names if name.endswith(".json")}
+    halves = {name.removesuffix(".plan") for name in names if name.endswith(".plan")} - whole
+    found = [_write(c, place, f"{folder}/{stem}.json") for stem in sorted(whole)]
+    incomplete = "what was captured of a write there is incomplete"
+    return [*(Write(f"{folder}/{stem}.plan", why=incomplete) for stem in sorted(halves)), *found]
 
 
-def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], root: str, passage: Passage) -> Plan:
+def _write(c: Catalyst, place: str, path: str) -> Write:
+    try:
+        content = c.read_bytes(path)
+        if content is None:
+            return Write(path, why="what was captured of a write there is gone")
+        told = json.loads(c.memory.seal.unwrap(_purpose(place, path), content))
+    except Unsigned as unsigned:
+        return Write(path, why=f"what was captured of a write there is not read: {unsigned.why}")
+    except (OSError, ValueError):
+        return Write(path, why="what was captured of a write there cannot be read")
+    if told.get("layout") != _LAYOUT:
+        return Write(path, why="what was captured of a write there is of another version of whence")
+    files = {file: (length, at) for file, length, at in told["files"]}
+    return Write(path, files, told, c.memory.writes.get(path), told["why"])
+
+
+def _written_as(c: Catalyst, leaf: Plan) -> str | None:
+    """A directory above or below the one that is read, to which a captured write put some of the files read."""
+    written = set(c.names_in(f"{c.memory.folder}/writes"))
+    files = c.files_of(leaf)
+    folders: set[str] = set()
+    for path in files:
+        while "/" in path.rstrip("/") and not path.endswith(":"):
+            path = path.rstrip("/").rsplit("/", 1)[0]
+            if path in folders:
+                break
+            folders.add(path)
+    known = [folder for folder in sorted(folders) if folder and _hash(folder) in written]
+    return next((f for f in known if any(not files.keys().isdisjoint(write.files) for write in _writes(c, f))), None)
+
+
+def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], place: str, passage: Passage) -> Plan:
     """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
+    chars, passage.chars = passage.chars, {}  # those of the tables below are not known any more
+    if write.why is not None:
+        raise NotRestored(write.why)
+
+    def made_from(at: str, files: Files, names: Sequence[Attr]) -> Plan | None:
+        return _known(c, at, files, names, passage)
+
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
-        plan = plans.again(
-            c, tree, write.told, lambda at, files, names: _known(c, at, files, names, passage), here=True
-        )
+        plan = plans.again(c, tree, write.told, made_from, here=True)
+    elif write.told["plan"] is None:
+        raise NotRestored(write.told["elsewhere"])
     else:
-        content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
-        if content is None:
-            raise NotRestored("its query is no longer in the store")
-        plan = plans.from_bytes(c, content, write.told, lambda at, files, names: _known(c, at, files, names, passage))
-    if len(write.columns) != len(c.output(plan)):
+        plan = plans.from_bytes(c, _plan_bytes(c, write), write.told, made_from)
+    columns = write.told["columns"]
+    if len(columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
-    by_name = {name.lower(): a for name, a in zip(write.columns, c.output(plan), strict=True)}
+    passage.chars = chars
+    written = Written(c, place, write.files, write.told, dict(zip(columns, c.output(plan), strict=True)), chars)
     if len(left) < len(write.files):
-        plan = c.filter(_in_partitions(c, write, left, root, by_name), plan)
-    columns = []
+        plan = c.filter(in_partitions(written, left), plan)
+    shown = []
     for attr in attrs:
-        source = by_name.get(attr.name().lower())
-        if source is None:
-            raise NotRestored(f"its column {attr.name()} is not one that was written")
-        same = bool(source.dataType().equals(attr.dataType()))
-        passage.compare = passage.compare or not same
-        columns.append(c.alias_as(source if same else c.cast(source, attr), attr))
-    return c.project(columns, plan)
+        value, same = as_written(written, attr)
+        passage.unsure = passage.unsure or not same
+        shown.append(c.alias_as(value, attr))
+    return c.project(shown, plan)
+
+
+def _plan_bytes(c: Catalyst, write: Write) -> bytes:
+    """The query as bytes, if they are those that were described and signed."""
+    try:
+        content = c.read_bytes(write.path.removesuffix(".json") + ".plan")
+    except OSError as problem:
+        raise NotRestored("its query cannot be read from the store") from problem
+    if content is None:
+        raise NotRestored("its query is no longer in the store")
+    if hashlib.sha256(content).hexdigest() != write.told["plan"]:
+        raise NotRestored("its query in the store was changed since it was captured")
+    return content
 
 
 def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
-    passage.compare = True  # what was written there is not there any more to be looked at
-    return _made_from(c, root, files, attrs, passage) if _writes(c, root) else None
-
-
-def _in_partitions(c: Catalyst, write: Write, left: set[str], root: str, by_name: Mapping[str, Attr]) -> Expr:
-    """Of a write whose partitions were overwritten in part: the rows of those that are left."""
-    base = c.qualified(root).rstrip("/")
-    folders: dict[str, set[str]] = {}
-    for path in write.files:
-        folders.setdefault(path.rsplit("/", 1)[0], set()).add(path)
-    conditions = []
-    for folder, paths in folders.items():
-        if paths.isdisjoint(left):
-            continue
-        steps = [step.partition("=") for step in folder.removeprefix(base).strip("/").split("/")]
-        if not paths <= left or any(not value or name.lower() not in by_name for name, _, value in steps):
-            raise NotRestored("a part of what was written there was changed or removed since")
-        tests = []
-        for name, _, value in steps:
-            attr = by_name[name.lower()]
-            text = None if value == _NO_PARTITION else unquote(value)
-            tests.append(c.text_is(attr, text))
-        conditions.append(c.conjunction(tests))
-    return c.disjunction(conditions)
-
-
-def _same_again(c: Catalyst, leaf: Plan) -> bool:
-    kinds = [a.dataType().catalogString() for a in c.output(leaf)]
-    return c.format_of(leaf) in _KEEP_VALUES and all(k in _SAME_AGAIN or k.startswith("decimal(") for k in kinds)
+    place = c.qualified(root)
+    passage.unsure = True  # what was written there is not there any more to be looked at
+    return _made_from(c, place, files, attrs, passage) if _writes(c, place) else None
 
 
 def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
@@ -245,8 +332,12 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
             return node.plan
         if node.children and (fact := facts.known(c, node.kind, node.plan)) is not None and not fact.certain:
             # It knows its rows by their place in what it read, so the trace goes no further than that.
+            for leaf in node.walk():
+                place = place_of(c, leaf.plan) if leaf.kind in _WRITTEN_TO else None
+                if place is not None and _writes(c, place):
+                    passage.end(_name(place), "what was captured above it knows its rows by their place in it")
             return node.plan
-        if node.kind == "LogicalRelation" and c.is_file_scan(node.plan):
+        if node.kind in _WRITTEN_TO:
             return beneath(c, node.plan, passage)
         if node.kind == "View":
             # Its name is that of the table that was written, not of what this was made from.

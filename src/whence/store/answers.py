@@ -33,8 +33,8 @@ def edges_of(connection: sa.Connection, steps: list[graph.Step]) -> list[Edge]:
             known[s.target],
             s.run,
             s.kind,
-            s.source_versions[1],
-            s.target_versions[1],
+            s.source_version,
+            s.target_version,
             moment(s.at),
             s.depth,
         )
@@ -52,7 +52,7 @@ def column_edges_of(connection: sa.Connection, found: list[graph.ColumnStep], ex
         s = c.step
         names: Iterable[str] = (c.target_column,)
         if c.target_column == EVERY_COLUMN and expand:
-            names = columns.get((s.target, s.target_versions[1])) or known[s.target].columns or (EVERY_COLUMN,)
+            names = columns.get((s.target, s.target_version)) or known[s.target].columns or (EVERY_COLUMN,)
         for name in names:
             result.append(
                 ColumnEdge(
@@ -64,8 +64,8 @@ def column_edges_of(connection: sa.Connection, found: list[graph.ColumnStep], ex
                     c.kind,
                     c.subtype,
                     c.masking,
-                    s.source_versions[1],
-                    s.target_versions[1],
+                    s.source_version,
+                    s.target_version,
                     moment(s.at),
                     s.depth,
                 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -11,16 +14,17 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
 from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownDataset
-from whence.model.lineage import Application, ColumnEdge, DatasetVersion, Edge, Observation
+from whence.model.lineage import INPUT, OUTPUT, Application, ColumnEdge, DatasetUse, DatasetVersion, Edge, Observation
 from whence.store import graph
 from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
-from whence.store.location import StoreLocation
+from whence.store.location import DATABASE_FILE, StoreLocation
 from whence.store.record import Names, record
 from whence.store.results import Results
 from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
-from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, versions
+from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, uses, versions
+from whence.store.schema import events as told
 
 Named = Dataset | tuple[str, str] | str
 """A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
@@ -38,6 +42,7 @@ class Catalog:
         self._engine = engine
         self._writer = writing(engine)
         self._location = location
+        self._file = self._identity()
 
     @classmethod
     def open(cls, location: StoreLocation) -> Catalog:
@@ -49,18 +54,47 @@ class Catalog:
     def record(self, *observations: Observation) -> None:
         """Write down what runs did: each run, new versions of what it changed, and the edges between versions.
 
-        All of it is one transaction: either everything is there afterwards or nothing.
+        All of it is one transaction: either everything is there afterwards or nothing. What was recorded before is not
+        recorded again; a later observation of the same run adds what is new in it.
         """
 
         def work(connection: sa.Connection) -> None:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
+            _one_writer(connection)
+            known = _known_runs(connection, [observation.run.id for observation in observations])
             upsert_all(connection, runs, [run_row(observation.run) for observation in observations], ["id"])
             names = Names()
             for observation in observations:
-                ended = observation.run.ended or observation.run.started
-                at = ended.timestamp() if ended else datetime.now(timezone.utc).timestamp()
-                record(connection, observation, at, names)
+                record(connection, observation, _at(observation.run), names, again=observation.run.id in known)
+                known.add(observation.run.id)
+
+        self._write(work)
+
+    def record_events(
+        self,
+        events: Mapping[str, list[Mapping[str, Any]]],
+        observe: Callable[[str, list[Mapping[str, Any]]], Observation],
+    ) -> None:
+        """Keep events of runs, each once, and record what all of a run's say together: all of it or nothing."""
+
+        def work(connection: sa.Connection) -> None:
+            _one_writer(connection)
+            names = Names()
+            for run_id, some in events.items():
+                kept = {
+                    row.digest: row.event for row in connection.execute(sa.select(told).where(told.c.run == run_id))
+                }
+                fresh = {_digest(event): event for event in some}
+                fresh = {digest: event for digest, event in fresh.items() if digest not in kept}
+                if not fresh:
+                    continue
+                observation = observe(run_id, [*kept.values(), *fresh.values()])
+                known = _known_runs(connection, [run_id])
+                upsert(connection, runs, run_row(observation.run), ["id"])
+                connection.execute(
+                    told.insert(),
+                    [{"run": run_id, "digest": digest, "event": event} for digest, event in fresh.items()],
+                )
+                record(connection, observation, _at(observation.run), names, again=bool(known))
 
         self._write(work)
 
@@ -155,6 +189,28 @@ class Catalog:
             ]
         return Results(found, DatasetVersion)
 
+    def inputs(self, run: str | Run) -> Results[DatasetUse]:
+        """The datasets that a run read, with the version, rows and bytes."""
+        return self._uses(uses.c.run == (run.id if isinstance(run, Run) else run), uses.c.role == INPUT)
+
+    def outputs(self, run: str | Run) -> Results[DatasetUse]:
+        """The datasets that a run wrote; those that it was to write if it failed."""
+        return self._uses(uses.c.run == (run.id if isinstance(run, Run) else run), uses.c.role == OUTPUT)
+
+    def uses(self, dataset: Named) -> Results[DatasetUse]:
+        """Every run that read or wrote this dataset, also those that failed, oldest first."""
+        with self._reading() as connection:
+            number = self._find(connection, dataset, None)
+        return self._uses(uses.c.dataset == number)
+
+    def _uses(self, *conditions: sa.ColumnElement[bool]) -> Results[DatasetUse]:
+        query = sa.select(uses).join(runs, runs.c.id == uses.c.run).where(*conditions)
+        with self._reading() as connection:
+            rows = connection.execute(query.order_by(runs.c.started, uses.c.run, uses.c.role, uses.c.dataset)).all()
+            known = datasets_of(connection, [row.dataset for row in rows])
+        found = [DatasetUse(d, r.run, r.role, r.version, r.rows, r.bytes) for d, r in zip(known, rows, strict=True)]
+        return Results(found, DatasetUse)
+
     def applications(self) -> Results[Application]:
         """Each application with its runs rolled up; the runs themselves stay apart."""
         name = runs.c.application
@@ -165,20 +221,22 @@ class Catalog:
             .order_by(sa.func.min(runs.c.started))
         )
         sides = (
-            sa.select(runs.c.application, edges.c.source, edges.c.target)
-            .join(edges, edges.c.run == runs.c.id)
+            sa.select(runs.c.application, uses.c.dataset, uses.c.role)
+            .join(uses, uses.c.run == runs.c.id)
+            .where(runs.c.status != FAILED)
             .distinct()
+            .order_by(uses.c.dataset)
         )
         with self._reading() as connection:
             rows = connection.execute(query).all()
             ends = connection.execute(sides).all()
-            numbers = sorted({n for e in ends for n in (e.source, e.target)})
+            numbers = sorted({e.dataset for e in ends})
             known = dict(zip(numbers, datasets_of(connection, numbers), strict=True))
         found = []
         for application, count, bad, first, last in rows:
             own = [e for e in ends if e.application == application]
-            inputs = tuple(known[n] for n in dict.fromkeys(e.source for e in own))
-            outputs = tuple(known[n] for n in dict.fromkeys(e.target for e in own))
+            inputs = tuple(known[e.dataset] for e in own if e.role == INPUT)
+            outputs = tuple(known[e.dataset] for e in own if e.role == OUTPUT)
             found.append(Application(application, count, int(bad or 0), moment(first), moment(last), inputs, outputs))
         return Results(found, Application)
 
@@ -208,20 +266,7 @@ class Catalog:
                 when = _when(as_of)
                 query = query.where(edges.c.at <= when, (edges.c.closed == OPEN) | (edges.c.closed_at > when))
             rows = connection.execute(query).all()
-            steps = [
-                graph.Step(
-                    r.source,
-                    r.target,
-                    r.kind,
-                    r.mapping,
-                    (r.source_version,) * 2,
-                    (r.target_version,) * 2,
-                    r.run,
-                    r.at,
-                    0,
-                )
-                for r in rows
-            ]
+            steps = [graph.step_of(row) for row in rows]
             if level == "dataset":
                 return Results(edges_of(connection, steps), Edge)
             found = list(graph.columns_of(connection, steps))
@@ -249,11 +294,10 @@ class Catalog:
             number = self._find(connection, dataset, as_of)
             start = {number: self._start(connection, number, backward, when)}
             if level == "dataset" and column is None:
-                steps = [s for some in graph.walk(connection, start, backward, depth, when) for s in some]
+                steps = graph.walk(connection, start, backward, depth, when)
                 return Results(edges_of(connection, steps), Edge)
             wanted: dict[int, set[str] | None] = {number: None if column is None else {column}}
-            walked = graph.walk_columns(connection, start, wanted, backward, depth, when)
-            found = [c for some in walked for c in some]
+            found = graph.walk_columns(connection, start, wanted, backward, depth, when)
             return Results(column_edges_of(connection, found), ColumnEdge)
 
     def diff(
@@ -345,8 +389,27 @@ class Catalog:
         some = ", ".join(repr(f) for f in list(found.values())[:5])
         raise UnknownDataset(f"{named!r} may be any of {len(found)} datasets: {some}. Give (namespace, name).")
 
+    def _identity(self) -> tuple[int, int] | None:
+        """Which file the database is; None where there is none, or another kind of database."""
+        if self._location.directory is None:
+            return None
+        try:
+            found = os.stat(self._location.directory / DATABASE_FILE)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _require_same_file(self) -> None:
+        """SQLite goes on in a file that was removed as if nothing had happened; at its end everything is gone."""
+        if self._identity() != self._file:
+            raise StoreError(
+                f"The catalogue of the store {self._location} was removed or replaced while it was in use, so what it "
+                "held is out of reach. Put it back, or close this session and attach again to begin a new one."
+            )
+
     @contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
+        self._require_same_file()
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -362,10 +425,31 @@ class Catalog:
             with self._writer.begin() as connection:
                 action(connection)
 
+        self._require_same_file()
         try:
             retrying(work)
         except DBAPIError as error:
             raise StoreError(f"The store {self._location} cannot be written: {error.orig}") from error
+
+
+def _one_writer(connection: sa.Connection) -> None:
+    if connection.dialect.name == "postgresql":  # SQLite has no other
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _RECORD_LOCK})
+
+
+def _at(run: Run) -> float:
+    return (run.ended or run.started or datetime.now(timezone.utc)).timestamp()
+
+
+def _digest(event: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(event, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _known_runs(connection: sa.Connection, ids: list[str]) -> set[str]:
+    found: set[str] = set()
+    for first in range(0, len(ids), 500):
+        found.update(connection.execute(sa.select(runs.c.id).where(runs.c.id.in_(ids[first : first + 500]))).scalars())
+    return found
 
 
 def _key(edge: Edge | ColumnEdge) -> tuple[object, ...]:

@@ -6,12 +6,18 @@ import hashlib
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 
 import sqlalchemy as sa
 
 from whence.model import FAILED
-from whence.model.lineage import Change, Observation, Seen
-from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns, mappings, versions
+from whence.model.lineage import INPUT, OUTPUT, Change, Observation, Seen
+from whence.store.rows import inserting
+from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns, mappings, uses, versions
+
+_REPLACES = ("overwrite", "define", "truncate", "drop", "create")
+"""Changes after which a dataset no longer holds what was in it before."""
+_KEEPS_COLUMNS = ("alter", "append", "truncate", "drop", "rename")
 
 
 @dataclass
@@ -35,11 +41,35 @@ class Names:
         self.known.clear()
 
 
-def record(connection: sa.Connection, observation: Observation, at: float, names: Names) -> None:
-    """The run itself must already be written; a run that failed made nothing, so nothing follows from it."""
+@cache
+def _using(dialect: str) -> sa.Executable:
+    insert = inserting(dialect, uses)
+    more = insert.excluded
+    known = {
+        "version": sa.func.coalesce(uses.c.version, more.version),
+        "rows": sa.func.coalesce(more.rows, uses.c.rows),
+        "bytes": sa.func.coalesce(more.bytes, uses.c.bytes),
+    }
+    statement: sa.Executable = insert.on_conflict_do_update(index_elements=["run", "dataset", "role"], set_=known)
+    return statement
+
+
+def record(connection: sa.Connection, observation: Observation, at: float, names: Names, again: bool = False) -> None:
+    """The run itself must already be written. A run that failed made nothing; what it read and was to write is kept.
+
+    `again`: there may be earlier observations of this run. Then only what is new in this one is added, so that an
+    observation recorded twice is recorded once.
+    """
+    if not observation.datasets:
+        return
     writer = _Writer(connection, observation, at, names)
-    if observation.run.status != FAILED:
-        writer.write()
+    if again and writer.has_renamed():
+        return  # its names mean other datasets by now
+    writer.resolve()
+    if observation.run.status == FAILED:
+        writer.use({}, {})
+    else:
+        writer.write(again)
 
 
 class _Writer:
@@ -50,35 +80,53 @@ class _Writer:
         self._names: Names | None = names
         self._found: dict[int, _Known] = {}
 
-    def write(self) -> None:
-        observation = self._o
-        for place, seen in enumerate(observation.datasets):
+    def resolve(self) -> None:
+        for place, seen in enumerate(self._o.datasets):
             if not self._is_new_name(place):
                 self._found[place] = self._resolve(seen)
-        sources = {link.source for link in observation.links}
-        before = {place: self._read_version(place) for place in sources}
+
+    def write(self, again: bool) -> None:
+        observation = self._o
+        made = self._made() if again else {}
+        known_reads = self._known_reads() if again else {}
+        before: dict[int, int] = {}
+        for place in observation.inputs:
+            number = self._found[place].id
+            if number in known_reads:
+                before[place] = known_reads[number]
+            elif number in made:
+                before[place] = made[number] - 1  # what it made itself is not what it read
+            else:
+                before[place] = self._read_version(place)
         after: dict[int, int] = {}
         mapping = self._mappings()
         done: set[int] = set()
         for change in observation.changes:
-            number = self._apply(change, before, mapping)
-            if number is not None:
-                after[change.dataset] = number
+            if self._found[change.dataset].id in made:
+                after[change.dataset] = self._amend(change, made[self._found[change.dataset].id])
+                continue
+            version = self._apply(change, before, mapping)
+            if version is not None:
+                after[change.dataset] = version
             else:
                 done.add(change.dataset)
+        linked = self._linked() if again else set()
         rows = []
         for link in dict.fromkeys(observation.links):
-            if link.target in done:
+            source, target = self._found[link.source], self._found[link.target]
+            if link.target in done or (source.id, target.id, link.kind) in linked:
                 continue
-            target = self._found[link.target]
+            number = after.get(link.target, max(target.version, 1))
+            closed, closed_at = self._closed(target, number)
             rows.append(
                 {
                     "run": observation.run.id,
-                    "source": self._found[link.source].id,
+                    "source": source.id,
                     "source_version": before[link.source],
                     "target": target.id,
-                    "target_version": after.get(link.target, max(target.version, 1)),
-                    "closed": OPEN,
+                    "target_version": number,
+                    "closed": closed,
+                    "closed_at": closed_at,
                     "kind": link.kind,
                     "mapping": mapping.get(link.target),
                     "at": self._at,
@@ -88,6 +136,93 @@ class _Writer:
                 after[link.target] = self._add_version(link.target, "append")
         if rows:
             self._c.execute(edges.insert(), rows)
+        for place, number in mapping.items() if again else ():
+            # what an earlier observation of this run linked without its columns
+            self._c.execute(
+                edges.update()
+                .where(
+                    edges.c.run == observation.run.id,
+                    edges.c.target == self._found[place].id,
+                    edges.c.mapping.is_(None),
+                )
+                .values(mapping=number)
+            )
+        self.use(before, after)
+
+    def use(self, before: dict[int, int], after: dict[int, int]) -> None:
+        """Write down what the run read and wrote. Where this observation is silent, an earlier one holds."""
+        counted = {(use.dataset, use.role): use for use in self._o.uses}
+        rows: dict[tuple[int, str], dict[str, object]] = {}
+        for role, places, numbers in ((INPUT, self._o.inputs, before), (OUTPUT, self._o.outputs, after)):
+            for place in places:
+                if place not in self._found:
+                    continue  # the new name of what is renamed
+                known, use = self._found[place], counted.get((place, role))
+                version = numbers.get(place, known.version if role == INPUT and known.version else None)
+                rows[known.id, role] = {
+                    "run": self._o.run.id,
+                    "dataset": known.id,
+                    "role": role,
+                    "version": version,
+                    "rows": use.rows if use else None,
+                    "bytes": use.bytes if use else None,
+                }
+        if rows:
+            self._c.execute(_using(self._c.dialect.name), list(rows.values()))
+
+    def has_renamed(self) -> bool:
+        query = sa.select(versions.c.number).where(versions.c.run == self._o.run.id, versions.c.how == "rename")
+        return self._c.execute(query.limit(1)).first() is not None
+
+    def _made(self) -> dict[int, int]:
+        """The versions that this run has made before, by dataset."""
+        query = sa.select(versions.c.dataset, sa.func.max(versions.c.number))
+        query = query.where(versions.c.run == self._o.run.id, versions.c.how != "seen").group_by(versions.c.dataset)
+        return {row[0]: row[1] for row in self._c.execute(query)}
+
+    def _known_reads(self) -> dict[int, int]:
+        query = sa.select(uses.c.dataset, uses.c.version).where(uses.c.run == self._o.run.id, uses.c.role == INPUT)
+        return {row[0]: row[1] for row in self._c.execute(query) if row[1] is not None}
+
+    def _linked(self) -> set[tuple[int, int, str]]:
+        query = sa.select(edges.c.source, edges.c.target, edges.c.kind).where(edges.c.run == self._o.run.id)
+        return {(row[0], row[1], row[2]) for row in self._c.execute(query)}
+
+    def _closed(self, target: _Known, number: int) -> tuple[int, float | None]:
+        """Where an edge into this version ends: at the next version that replaces what was there."""
+        if number >= target.version:
+            return OPEN, None
+        query = sa.select(versions.c.number, versions.c.at).where(
+            versions.c.dataset == target.id, versions.c.number > number, versions.c.how.in_(_REPLACES)
+        )
+        row = self._c.execute(query.order_by(versions.c.number).limit(1)).first()
+        return (OPEN, None) if row is None else (row.number, row.at)
+
+    def _amend(self, change: Change, number: int) -> int:
+        """A later observation of the same run knows more of the version it made."""
+        known, seen = self._found[change.dataset], self._o.datasets[change.dataset]
+        row = self._c.execute(
+            sa.select(versions).where(versions.c.dataset == known.id, versions.c.number == number)
+        ).one()
+        values: dict[str, object] = {}
+        if seen.columns and not row.columns:
+            values["columns"] = [list(c) for c in seen.columns]
+        if change.how in _REPLACES and row.how not in _REPLACES:
+            values["how"] = change.how
+            self._close(known, number)
+        if values:
+            self._c.execute(
+                versions.update().where(versions.c.dataset == known.id, versions.c.number == number).values(values)
+            )
+        return number
+
+    def _close(self, known: _Known, number: int) -> None:
+        """This version replaces what was there before it."""
+        self._c.execute(
+            edges.update()
+            .where(edges.c.target == known.id, edges.c.target_version < number, edges.c.closed > number)
+            .values(closed=number, closed_at=self._at)
+        )
 
     def _is_new_name(self, place: int) -> bool:
         return any(change.to == place for change in self._o.changes)
@@ -153,6 +288,12 @@ class _Writer:
             .where(versions.c.dataset == other.id)
             .values(dataset=known.id, number=versions.c.number + shift)
         )
+        both = sa.select(uses.c.run).where(uses.c.dataset == known.id).scalar_subquery()
+        self._c.execute(
+            uses.update()
+            .where(uses.c.dataset == other.id, uses.c.run.not_in(both))
+            .values(dataset=known.id, version=uses.c.version + shift)
+        )
         self._c.execute(aliases.update().where(aliases.c.dataset == other.id).values(dataset=known.id))
         self._c.execute(datasets.delete().where(datasets.c.id == other.id))
         known.version += other.version
@@ -208,7 +349,7 @@ class _Writer:
         known, seen = self._found[place], self._o.datasets[place]
         known.version += 1
         columns = [list(c) for c in seen.columns]
-        if how in ("alter", "append", "truncate", "drop") and (not columns or columns[0][0].startswith("+")):
+        if how in _KEEPS_COLUMNS and (not columns or columns[0][0].startswith("+")):
             columns = self._columns_before(known) + [[c[0].lstrip("+"), c[1]] for c in columns]
         row = {
             "dataset": known.id,
@@ -244,12 +385,8 @@ class _Writer:
         if change.how == "define" and self._is_defined_so(change.dataset, mapping.get(change.dataset)):
             return None
         number = self._add_version(change.dataset, change.how, self._o.datasets[change.dataset].version)
-        if change.how in ("overwrite", "define", "truncate", "drop", "create"):
-            self._c.execute(
-                edges.update()
-                .where(edges.c.target == known.id, edges.c.closed == OPEN)
-                .values(closed=number, closed_at=self._at)
-            )
+        if change.how in _REPLACES:
+            self._close(known, number)
         return number
 
     def _is_defined_so(self, place: int, mapping: int | None) -> bool:

@@ -40,15 +40,20 @@ def upsert_all(
 def _upserting(
     dialect: str, table: sa.Table, names: tuple[str, ...], key: tuple[str, ...], keep: tuple[str, ...]
 ) -> sa.Executable:
+    statement = inserting(dialect, table).values({name: sa.bindparam(name) for name in names})
+    changed = {name: statement.excluded[name] for name in names if name not in key and name not in keep}
+    found: sa.Executable = statement.on_conflict_do_update(index_elements=list(key), set_=changed)
+    return found
+
+
+def inserting(dialect: str, table: sa.Table) -> Any:
+    """An INSERT that can be told what to do with a row that is there already."""
     insert: Any
     if dialect == "postgresql":
         from sqlalchemy.dialects.postgresql import insert
     else:
         from sqlalchemy.dialects.sqlite import insert
-    statement = insert(table).values({name: sa.bindparam(name) for name in names})
-    changed = {name: statement.excluded[name] for name in names if name not in key and name not in keep}
-    found: sa.Executable = statement.on_conflict_do_update(index_elements=list(key), set_=changed)
-    return found
+    return insert(table)
 
 
 def run_of(row: Any) -> Run:

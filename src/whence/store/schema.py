@@ -5,7 +5,7 @@ Times are seconds since 1970 (UTC) in double precision: they compare alike in SQ
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text
 
 metadata = MetaData()
 
@@ -79,6 +79,29 @@ versions = Table(
     Column("external", Text),
     Column("columns", JSON, nullable=False),
     Index("versions_by_time", "dataset", "at"),
+    Index("versions_by_run", "run"),
+)
+
+# What each run read and wrote, also where no edge follows from it: rows that went to the application, runs that failed.
+uses = Table(
+    "uses",
+    metadata,
+    Column("run", Text, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("dataset", Integer, ForeignKey("datasets.id", ondelete="CASCADE"), primary_key=True),
+    Column("role", Text, primary_key=True),
+    Column("version", Integer),
+    Column("rows", BigInteger),
+    Column("bytes", BigInteger),
+    Index("uses_by_dataset", "dataset"),
+)
+
+# Events of other tools, each once, so that those of one run add up whenever and in whichever order they come.
+events = Table(
+    "events",
+    metadata,
+    Column("run", Text, ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("event", JSON, nullable=False),
 )
 
 # An edge holds for the target's versions from target_version up to, not including, closed: an overwrite closes those

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.model import Run
-from whence.model.lineage import Change, ColumnLink, Link, Observation, Seen
+from whence.model.lineage import Change, ColumnLink, Link, Observation, Seen, Use
 from whence.store.private import make_directory, make_file
 
 
@@ -44,6 +44,7 @@ def load(text: str) -> Observation:
         tuple(Change(**c) for c in held["changes"]),
         tuple(Link(**c) for c in held["links"]),
         tuple(ColumnLink(**c) for c in held["columns"]),
+        tuple(Use(**u) for u in held.get("uses", ())),
     )
 
 

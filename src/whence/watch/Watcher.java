@@ -17,6 +17,7 @@ import org.apache.spark.scheduler.SparkListenerApplicationEnd;
 import org.apache.spark.scheduler.SparkListenerEvent;
 import org.apache.spark.scheduler.SparkListenerJobEnd;
 import org.apache.spark.scheduler.SparkListenerJobStart;
+import org.apache.spark.scheduler.SparkListenerStageCompleted;
 import org.apache.spark.sql.catalyst.catalog.CatalogDatabase;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -44,6 +45,8 @@ public class Watcher extends SparkListener {
     private final ArrayDeque lines = new ArrayDeque();
     private final LinkedHashMap started = new LinkedHashMap();
     private final java.util.HashSet noted = new java.util.HashSet();
+    private final LinkedHashMap executions = new LinkedHashMap();
+    private final LinkedHashMap moved = new LinkedHashMap();
     private final int capacity;
     private final int maxChars;
     private final long maxNanos;
@@ -158,23 +161,28 @@ public class Watcher extends SparkListener {
 
     /** The plan of a DataFrame as it stands, for the patches in Python (models, df.rdd). */
     public String plan(QueryExecution qe) {
-        return new Snapshot(qe, maxChars, maxNanos, maxLevels).plan();
+        return new Snapshot(qe, this, maxChars, maxNanos, maxLevels).plan(false);
     }
 
-    /** Ids of the attributes that a plan's leaves give, by which a leaf is known again. */
+    /** Ids of the attributes that a plan's leaves give, then "|" and ids of the RDDs they read: by these a leaf is known again. */
     public String leafIds(QueryExecution qe) {
         StringBuilder out = new StringBuilder();
+        StringBuilder rdds = new StringBuilder();
         scala.collection.Iterator leaves = qe.analyzed().collectLeaves().iterator();
         while (leaves.hasNext()) {
-            scala.collection.Iterator attributes = ((LogicalPlan) leaves.next()).output().iterator();
+            LogicalPlan leaf = (LogicalPlan) leaves.next();
+            scala.collection.Iterator attributes = leaf.output().iterator();
             while (attributes.hasNext()) {
                 Object attribute = attributes.next();
                 if (attribute instanceof AttributeReference) {
                     out.append(((AttributeReference) attribute).exprId().id()).append(' ');
                 }
             }
+            if (leaf instanceof org.apache.spark.sql.execution.LogicalRDD) {
+                rdds.append(((org.apache.spark.sql.execution.LogicalRDD) leaf).rdd().id()).append(' ');
+            }
         }
-        return out.toString();
+        return out.append('|').append(rdds).toString();
     }
 
     public String outputIds(QueryExecution qe) {
@@ -220,7 +228,7 @@ public class Watcher extends SparkListener {
         return out.toString();
     }
 
-    private static String rddPath(org.apache.spark.rdd.RDD rdd) {
+    static String rddPath(org.apache.spark.rdd.RDD rdd) {
         try {
             if (rdd instanceof org.apache.spark.rdd.HadoopRDD) {
                 Object conf = call(rdd, "getJobConf");
@@ -261,7 +269,12 @@ public class Watcher extends SparkListener {
 
     public void onJobStart(SparkListenerJobStart start) {
         try {
-            if (start.properties() != null && start.properties().getProperty("spark.sql.execution.id") != null) {
+            String execution = start.properties() == null ? null : start.properties().getProperty("spark.sql.execution.id");
+            if (execution != null) {
+                scala.collection.Iterator ids = start.stageIds().iterator();
+                while (ids.hasNext()) {
+                    keep(executions, ids.next(), Long.valueOf(execution));
+                }
                 return;
             }
             String tags = start.properties() == null ? null : start.properties().getProperty("spark.job.tags");
@@ -291,6 +304,36 @@ public class Watcher extends SparkListener {
         } catch (Throwable problem) {
             problem(problem);
         }
+    }
+
+    /** What the tasks of an execution read and wrote, stage by stage; only this thread uses these maps. */
+    public void onStageCompleted(SparkListenerStageCompleted completed) {
+        try {
+            org.apache.spark.scheduler.StageInfo stage = completed.stageInfo();
+            Object execution = executions.remove(Integer.valueOf(stage.stageId()));
+            org.apache.spark.executor.TaskMetrics metrics = stage.taskMetrics();
+            if (execution == null || metrics == null) {
+                return;
+            }
+            long[] sums = (long[]) moved.get(execution);
+            if (sums == null) {
+                sums = new long[4];
+                keep(moved, execution, sums);
+            }
+            sums[0] += metrics.inputMetrics().recordsRead();
+            sums[1] += metrics.inputMetrics().bytesRead();
+            sums[2] += metrics.outputMetrics().recordsWritten();
+            sums[3] += metrics.outputMetrics().bytesWritten();
+        } catch (Throwable problem) {
+            problem(problem);
+        }
+    }
+
+    static void keep(LinkedHashMap map, Object key, Object value) {
+        if (map.size() > 10000) {
+            map.remove(map.keySet().iterator().next());
+        }
+        map.put(key, value);
     }
 
     synchronized boolean isNoted(int rdd) {
@@ -326,6 +369,7 @@ public class Watcher extends SparkListener {
     private void finished(SparkListenerSQLExecutionStart start, SparkListenerSQLExecutionEnd end) {
         long began = System.nanoTime();
         QueryExecution qe = end.qe();
+        long[] sums = (long[]) moved.remove(Long.valueOf(end.executionId()));
         if (start != null && start.jobTags().toString().indexOf("whence-quiet") >= 0) {
             return;
         }
@@ -336,6 +380,9 @@ public class Watcher extends SparkListener {
             if (root instanceof scala.Some) {
                 line.append(",\"root\":").append(((scala.Some) root).value());
             }
+        } else if (started.size() == 1) {
+            // it failed before it began, inside the only one that runs
+            line.append(",\"root\":").append(started.keySet().iterator().next());
         }
         line.append(",\"ended\":").append(end.time());
         Object name = end.executionName();
@@ -343,14 +390,21 @@ public class Watcher extends SparkListener {
             line.append(",\"action\":").append(Snapshot.quote(String.valueOf(((scala.Some) name).value())));
         }
         Object failure = end.executionFailure();
-        if (failure instanceof scala.Some) {
+        boolean hasFailed = failure instanceof scala.Some;
+        if (hasFailed) {
             Throwable cause = (Throwable) ((scala.Some) failure).value();
             line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(String.valueOf(cause), 4000)));
         } else if (end.errorMessage() instanceof scala.Some && ((scala.Some) end.errorMessage()).value().toString().length() > 0) {
             line.append(",\"error\":").append(Snapshot.quote(Snapshot.cut(((scala.Some) end.errorMessage()).value().toString(), 4000)));
+            hasFailed = true;
+        }
+        if (sums != null) {
+            line.append(",\"moved\":[").append(sums[0]).append(',').append(sums[1]).append(',').append(sums[2]).append(',').append(sums[3]).append(']');
         }
         if (qe != null) {
-            line.append(new Snapshot(qe, maxChars, maxNanos, maxLevels).execution());
+            boolean fromText = start != null && (start.description().startsWith("sql at ") || start.details().startsWith("org.apache.spark.sql")
+                && Snapshot.firstLine(start.details()).indexOf("Session.sql(") >= 0);
+            line.append(new Snapshot(qe, this, maxChars, maxNanos, maxLevels).execution(hasFailed, fromText));
         }
         line.append(",\"micros\":").append((System.nanoTime() - began) / 1000L).append('}');
         put(line.toString());
@@ -386,6 +440,7 @@ class Snapshot {
         + " Repartition RepartitionByExpression ResolvedHint Sample LateralJoin ";
     private static final String CHAINS = " Add Subtract Multiply And Or Concat BitwiseAnd BitwiseOr ";
     private final QueryExecution qe;
+    private final Watcher watcher;
     private final int maxChars;
     private final int maxLevels;
     private final long deadline;
@@ -394,19 +449,24 @@ class Snapshot {
     private int nodes = 0;
     private int depth = 0;
 
-    Snapshot(QueryExecution qe, int maxChars, long maxNanos, int maxLevels) {
+    Snapshot(QueryExecution qe, Watcher watcher, int maxChars, long maxNanos, int maxLevels) {
         this.qe = qe;
+        this.watcher = watcher;
         this.maxLevels = maxLevels;
         this.maxChars = maxChars;
         this.deadline = System.nanoTime() + maxNanos;
     }
 
-    String execution() {
+    /* Of a failed execution nothing lazy is asked: Spark would raise its cached exception again, with this stack trace in it. */
+    String execution(boolean hasFailed, boolean fromText) {
         StringBuilder line = new StringBuilder();
         try {
-            Object text = qe.logical().origin().sqlText();
-            if (text instanceof scala.Some) {
-                line.append(",\"sql\":").append(quote(cut(String.valueOf(((scala.Some) text).value()), 20000)));
+            String text = sql(qe.logical(), 1);
+            if (text == null && fromText) {
+                text = sql(isAnalyzed(hasFailed) ? qe.analyzed() : qe.logical(), 1000);
+            }
+            if (text != null) {
+                line.append(",\"sql\":").append(quote(cut(text, 20000)));
             }
             if (qe.getClass().getSimpleName().equals("IncrementalExecution")) {
                 line.append(",\"stream\":{\"query\":").append(quote(String.valueOf(call(qe, "queryId"))));
@@ -420,9 +480,16 @@ class Snapshot {
             line.append(",\"dynamic\":").append(mode.equalsIgnoreCase("DYNAMIC"));
         } catch (Throwable ignored) {
         }
-        String text = plan();
+        String text = plan(hasFailed);
         line.append(",\"plan\":").append(text);
-        if (text.toLowerCase().indexOf("\"subscribepattern\"") >= 0) {
+        if (!hasFailed && !text.equals("{\"c\":\"CommandResult\"}")) {
+            try {
+                altered(line);
+                line.append(Counts.of(qe.executedPlan()));
+            } catch (Throwable ignored) {
+            }
+        }
+        if (!hasFailed && text.toLowerCase().indexOf("\"subscribepattern\"") >= 0) {
             java.util.TreeSet topics = new java.util.TreeSet();
             try {
                 topics(qe.executedPlan(), topics, 0);
@@ -477,11 +544,62 @@ class Snapshot {
         }
     }
 
-    String plan() {
+    /* The text that a plan was parsed from; rules that rewrite a command may lose it at the top, but not further down. */
+    private static String sql(LogicalPlan plan, int most) {
+        ArrayDeque todo = new ArrayDeque();
+        todo.add(plan);
+        for (int i = 0; i < most && !todo.isEmpty(); i++) {
+            LogicalPlan next = (LogicalPlan) todo.poll();
+            Object text = next.origin().sqlText();
+            if (text instanceof scala.Some && !(next.origin().objectType() instanceof scala.Some)) {
+                return String.valueOf(((scala.Some) text).value());
+            }
+            if (!next.getClass().getSimpleName().equals("View")) {
+                push(todo, next);
+            }
+        }
+        return null;
+    }
+
+    private boolean isAnalyzed(boolean hasFailed) {
+        return !hasFailed || qe.tracker().phases().contains("analysis");
+    }
+
+    /* The columns of a table as they are after an ALTER: the command itself tells the change, or not even that. */
+    private void altered(StringBuilder line) throws Exception {
+        LogicalPlan plan = qe.analyzed();
+        String name = plan.getClass().getSimpleName();
+        if (!(plan instanceof Command) || !(name.startsWith("AlterTable") || name.indexOf("Column") >= 0)) {
+            return;
+        }
+        StructType schema = null;
+        Object first = plan.children().isEmpty() && plan.productArity() > 0 ? plan.productElement(0) : null;
+        if (first instanceof org.apache.spark.sql.catalyst.TableIdentifier && name.indexOf("Rename") < 0) {
+            schema = ((org.apache.spark.sql.classic.SparkSession) qe.sparkSession()).sessionState().catalog()
+                .getTableMetadata((org.apache.spark.sql.catalyst.TableIdentifier) first).schema();
+        } else if (!plan.children().isEmpty() && plan.children().head().getClass().getSimpleName().equals("ResolvedTable")) {
+            Object resolved = plan.children().head();
+            Object catalog = call(resolved, "catalog");
+            Table table = ((org.apache.spark.sql.connector.catalog.TableCatalog) catalog).loadTable((Identifier) call(resolved, "identifier"));
+            schema = org.apache.spark.sql.connector.catalog.CatalogV2Util.v2ColumnsToStructType(table.columns());
+        }
+        if (schema != null) {
+            StringBuilder kept = out;
+            out = new StringBuilder();
+            value(schema, 0);
+            line.append(",\"now\":").append(out);
+            out = kept;
+        }
+    }
+
+    String plan(boolean hasFailed) {
         LogicalPlan analyzed = null;
         try {
+            if (!isAnalyzed(hasFailed)) {
+                return "null";
+            }
             analyzed = qe.analyzed();
-            if (analyzed instanceof Command && qe.commandExecuted().getClass().getSimpleName().equals("CommandResult")) {
+            if (!hasFailed && analyzed instanceof Command && qe.commandExecuted().getClass().getSimpleName().equals("CommandResult")) {
                 return "{\"c\":\"CommandResult\"}";
             }
         } catch (Throwable notAnalyzed) {
@@ -716,6 +834,11 @@ class Snapshot {
                 out.append(quote(cut(fields[i].dataType().catalogString(), 300))).append(']');
             }
             out.append(']');
+        } else if (value instanceof StructField) {
+            out.append("[null,").append(quote(((StructField) value).name())).append(',');
+            out.append(quote(cut(((StructField) value).dataType().catalogString(), 300))).append(']');
+        } else if (value instanceof org.apache.spark.rdd.RDD) {
+            rdd((org.apache.spark.rdd.RDD) value);
         } else if (value instanceof CatalogTable) {
             table((CatalogTable) value);
         } else if (value instanceof CatalogStorageFormat) {
@@ -793,6 +916,35 @@ class Snapshot {
         } else {
             out.append("{\"c\":").append(quote(value.getClass().getSimpleName())).append('}');
         }
+    }
+
+    /* An RDD and what it is computed from: the id, class and paths of each RDD behind it that has none behind it or is noted. */
+    private void rdd(org.apache.spark.rdd.RDD rdd) {
+        out.append("{\"c\":").append(quote(rdd.getClass().getSimpleName())).append(",\"id\":").append(rdd.id()).append(",\"behind\":[");
+        java.util.HashSet seen = new java.util.HashSet();
+        ArrayDeque todo = new ArrayDeque();
+        todo.add(rdd);
+        boolean first = true;
+        boolean kept = false;
+        while (!todo.isEmpty() && seen.size() < 10000) {
+            org.apache.spark.rdd.RDD next = (org.apache.spark.rdd.RDD) todo.poll();
+            if (!seen.add(Integer.valueOf(next.id()))) {
+                continue;
+            }
+            kept |= next.getStorageLevel().useMemory() || next.getStorageLevel().useDisk();
+            boolean ends = next.dependencies().isEmpty() || watcher.isNoted(next.id());
+            if (ends) {
+                out.append(first ? "" : ",").append('[').append(next.id()).append(',').append(quote(next.getClass().getSimpleName()));
+                out.append(',').append(quote(Watcher.rddPath(next))).append(']');
+                first = false;
+                continue;
+            }
+            scala.collection.Iterator dependencies = next.dependencies().iterator();
+            while (dependencies.hasNext()) {
+                todo.add(((org.apache.spark.Dependency) dependencies.next()).rdd());
+            }
+        }
+        out.append("],\"kept\":").append(kept).append('}');
     }
 
     private static boolean isSink(Object value) {
@@ -918,6 +1070,12 @@ class Snapshot {
         } catch (Throwable unknown) {
         }
         out.append(",\"name\":").append(quote(name));
+        if (table.getClass().getSimpleName().equals("RowLevelOperationTable")) {
+            try {
+                out.append(",\"operation\":").append(quote(String.valueOf(call(call(table, "operation"), "command"))));
+            } catch (Throwable unknown) {
+            }
+        }
         int before = out.length();
         try {
             out.append(",\"properties\":");
@@ -1051,6 +1209,11 @@ class Snapshot {
             }
         } else if (name.endsWith("UDF") || name.endsWith("UDAF") || name.endsWith("UDTF") || name.endsWith("Invoke") || name.endsWith("Aggregator")) {
             out.append(",\"n\":").append(quote(function(expression)));
+        } else if (name.equals("CommonExpressionDef") || name.equals("CommonExpressionRef")) {
+            try {
+                out.append(",\"ref\":").append(quote(String.valueOf(call(expression, "id"))));
+            } catch (Throwable unknown) {
+            }
         } else if (expression instanceof org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable) {
             out.append(",\"id\":").append(((org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable) expression).exprId().id());
         }
@@ -1163,6 +1326,11 @@ class Snapshot {
         return "";
     }
 
+    static String firstLine(String text) {
+        int end = text.indexOf('\n');
+        return end < 0 ? text : text.substring(0, end);
+    }
+
     static String cut(String text, int most) {
         return text == null ? "" : text.length() <= most ? text : text.substring(0, most) + "...";
     }
@@ -1184,5 +1352,73 @@ class Snapshot {
             }
         }
         return quoted.append('"').toString();
+    }
+}
+
+/* What Spark itself counted while a physical plan ran: rows and bytes of each scan, known by the ids of its columns, and of the write. */
+class Counts {
+    private static final String SCANS = " FileSourceScanExec BatchScanExec RowDataSourceScanExec HiveTableScanExec MicroBatchScanExec ";
+
+    static String of(org.apache.spark.sql.execution.SparkPlan plan) {
+        StringBuilder scans = new StringBuilder();
+        long[] written = new long[] {-1, -1};
+        boolean kept = false;
+        ArrayDeque todo = new ArrayDeque();
+        IdentityHashMap seen = new IdentityHashMap();
+        todo.add(plan);
+        for (int i = 0; i < 20000 && !todo.isEmpty(); i++) {
+            org.apache.spark.sql.execution.SparkPlan next = (org.apache.spark.sql.execution.SparkPlan) todo.poll();
+            String name = next.getClass().getSimpleName();
+            if (seen.put(next, next) != null || name.startsWith("Reused")) {
+                continue;
+            }
+            kept |= name.equals("InMemoryTableScanExec");
+            Object inner = null;
+            try {
+                if (name.equals("AdaptiveSparkPlanExec")) {
+                    inner = Snapshot.call(next, "executedPlan");
+                } else if (name.endsWith("QueryStageExec")) {
+                    inner = Snapshot.call(next, "plan");
+                }
+            } catch (Throwable unknown) {
+            }
+            if (inner instanceof org.apache.spark.sql.execution.SparkPlan) {
+                todo.add(inner);
+                continue;
+            }
+            long rows = metric(next, "numOutputRows");
+            long bytes = metric(next, "numOutputBytes");
+            if (bytes >= 0) {
+                written[0] = Math.max(written[0], 0) + Math.max(rows, 0);
+                written[1] = Math.max(written[1], 0) + bytes;
+            } else if (SCANS.indexOf(" " + name + " ") >= 0 && rows >= 0) {
+                scans.append(scans.length() > 0 ? "," : "").append("[[");
+                scala.collection.Iterator attributes = next.output().iterator();
+                for (boolean first = true; attributes.hasNext(); first = false) {
+                    Object attribute = attributes.next();
+                    scans.append(first ? "" : ",").append(((org.apache.spark.sql.catalyst.expressions.Attribute) attribute).exprId().id());
+                }
+                scans.append("],").append(rows).append(',').append(metric(next, "filesSize")).append(']');
+            }
+            add(todo, next.children().iterator());
+            add(todo, next.subqueries().iterator());
+        }
+        String write = written[1] < 0 ? "" : ",\"written\":[" + written[0] + "," + written[1] + "]";
+        return (scans.length() == 0 ? "" : ",\"scans\":[" + scans + "]") + (kept ? ",\"kept\":true" : "") + write;
+    }
+
+    private static void add(ArrayDeque todo, scala.collection.Iterator some) {
+        while (some.hasNext()) {
+            todo.add(some.next());
+        }
+    }
+
+    private static long metric(org.apache.spark.sql.execution.SparkPlan plan, String name) {
+        try {
+            Object found = plan.metrics().get(name);
+            return found instanceof scala.Some ? ((Number) Snapshot.call(((scala.Some) found).value(), "value")).longValue() : -1;
+        } catch (Throwable unknown) {
+            return -1;
+        }
     }
 }

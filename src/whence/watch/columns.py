@@ -36,9 +36,11 @@ def through(transformation: int, inner: Iterable[Contribution], masked: bool = F
 class Scope:
     """What each attribute of the plan is made of, so far. Attribute numbers are unique within one plan."""
 
-    def __init__(self, subquery: Callable[[Any], Contributions]) -> None:
+    def __init__(self, subquery: Callable[[Any, bool], Contributions]) -> None:
         self.attributes: dict[int, Contributions] = {}
         self.structs: dict[int, dict[str, Contributions]] = {}
+        self.shared: dict[str, Contributions] = {}
+        """Expressions that Spark evaluates once and refers to (With), by their number."""
         self.functions: set[str] = set()
         self._subquery = subquery
 
@@ -61,8 +63,9 @@ class Scope:
             found |= self.of(expression)
         return through(transformation, found, masked)
 
-    def subquery(self, plan: Any) -> Contributions:
-        return self._subquery(plan)
+    def subquery(self, plan: Any, values: bool = True) -> Contributions:
+        """What decides about the rows of a subquery and, unless only their number counts, what is in them."""
+        return self._subquery(plan, values)
 
 
 MASKING = frozenset(
@@ -148,6 +151,29 @@ def _subquery(scope: Scope, expression: Expr) -> Contributions:
     return scope.subquery(expression["p"]) if "p" in expression else NOTHING
 
 
+def _exists(scope: Scope, expression: Expr) -> Contributions:
+    """Whether there is a row: what it holds (SELECT *) does not matter."""
+    return scope.subquery(expression["p"], values=False) if "p" in expression else NOTHING
+
+
+def _with(scope: Scope, expression: Expr) -> Contributions:
+    value, *definitions = expression["k"]
+    for definition in definitions:
+        if isinstance(definition, dict) and "ref" in definition:
+            scope.shared[definition["ref"]] = scope.all(definition.get("k", ()), IDENTITY)
+    return scope.of(value)
+
+
+def _shared(scope: Scope, expression: Expr) -> Contributions:
+    return scope.shared.get(expression.get("ref", ""), NOTHING)
+
+
+def _null_if(scope: Scope, expression: Expr) -> Contributions:
+    """NULL where the test holds, else the value."""
+    test, value = expression["k"]
+    return scope.all([test], CONDITIONAL) | scope.all([value], TRANSFORMATION)
+
+
 def struct_fields(scope: Scope, expression: Expr) -> dict[str, Contributions] | None:
     """The fields of a struct that is built in the query itself."""
     if isinstance(expression, int):
@@ -183,7 +209,10 @@ RULES: dict[str, Callable[[Scope, Expr], Contributions]] = {
     "GetStructField": _field,
     "ScalarSubquery": _subquery,
     "ListQuery": _subquery,
-    "Exists": _subquery,
+    "Exists": _exists,
+    "With": _with,
+    "CommonExpressionRef": _shared,
+    "NullIfResult": _null_if,
     "LateralSubquery": _subquery,
     "FunctionTableSubqueryArgumentExpression": _subquery,
 }

@@ -8,7 +8,16 @@ from typing import Any
 
 from whence.model.lineage import Seen
 from whence.watch import naming, sources
-from whence.watch.columns import CONDITIONAL, FILTER, IDENTITY, JOIN, TRANSFORMATION, Contributions, through
+from whence.watch.columns import (
+    CONDITIONAL,
+    FILTER,
+    IDENTITY,
+    JOIN,
+    TRANSFORMATION,
+    Contribution,
+    Contributions,
+    through,
+)
 from whence.watch.nodes import Node, Reading, output
 
 Fields = Mapping[str, Any]
@@ -75,6 +84,8 @@ def _insert_hive(r: Reading, f: Fields, node: Node) -> list[Effect]:
 
 
 def _create_as(r: Reading, f: Fields, node: Node) -> list[Effect]:
+    if f.get("mode") == "Ignore" and not f.get("written") and not f.get("error"):
+        return []  # CREATE TABLE IF NOT EXISTS, and there was one
     query = _query(node)
     table = sources.of_table(r.place, f.get("table") or f["tableDesc"])
     target = replace(table, columns=_schema(query, _names(f)))
@@ -83,7 +94,7 @@ def _create_as(r: Reading, f: Fields, node: Node) -> list[Effect]:
 
 def _insert_source(r: Reading, f: Fields, node: Node) -> list[Effect]:
     relation = f["logicalRelation"]["plan"] if "plan" in f.get("logicalRelation", {}) else {}
-    found, _ = sources.read(r.place, relation) if relation else ([], None)
+    found = sources.read(r.place, relation).datasets if relation else []
     how = "overwrite" if f.get("overwrite") else "append"
     return [Effect(target, how, "write", _query(node)) for target in found]
 
@@ -140,8 +151,7 @@ def _relation_of(r: Reading, held: Any) -> list[Seen]:
         f = node["f"]
         return [sources.of_identifier(r.place, {"catalog": "spark_catalog"}, f["identifier"])]
     if name:
-        found, _ = sources.read(r.place, node)
-        return found
+        return sources.read(r.place, node).datasets
     return []
 
 
@@ -240,6 +250,8 @@ def _alter(r: Reading, f: Fields, node: Node) -> list[Effect]:
 
 
 def _altered(seen: Seen, f: Fields) -> Seen:
+    if f.get("now"):
+        return replace(seen, columns=tuple((c[1], c[2]) for c in f["now"]))
     added = [(c[1], c[2]) for c in f.get("colsToAdd") or () if isinstance(c, list)]
     added += [
         (c["name"][-1], "")
@@ -275,11 +287,10 @@ def _merge(r: Reading, f: Fields, node: Node) -> list[Effect]:
         order = held
     targets = _relation_of(r, order[0]) if order else []
     before = set(r.read)
-    row: set[Any] = set()
+    row: set[Contribution] = set()
     for plan in order:
         row |= r.rows(plan)
     own = {r.dataset(t) for t in targets}
-    r.read.difference_update(own - before)
     condition = f.get("mergeCondition") or f.get("condition")
     row |= r.scope.all([condition], JOIN if "Merge" in node["c"] else FILTER)
     found: dict[str, Contributions] = {}
@@ -302,7 +313,22 @@ def _merge(r: Reading, f: Fields, node: Node) -> list[Effect]:
     if not order:
         return []
     kind = "merge" if "Merge" in node["c"] else "update" if "Update" in node["c"] else "delete"
-    return [Effect(t, "append", kind, None, (), None, (), tuple(found.items()), frozenset(row)) for t in targets]
+    columns = _changed(r, list(found.items()), row, own, before)
+    return [Effect(t, "append", kind, None, (), None, (), columns, frozenset(row)) for t in targets]
+
+
+def _changed(
+    r: Reading, columns: list[tuple[str, Contributions]], row: set[Contribution], own: set[int], before: set[int]
+) -> tuple[tuple[str, Contributions], ...]:
+    """Columns without what stays as it is. The table itself is an input where its columns are used."""
+    found = tuple((n, frozenset(c for c in some if not _stays(c, n, own))) for n, some in columns)
+    if not any(c[0] in own for some in (row, *(some for _, some in found)) for c in some):
+        r.read.difference_update(own - before)
+    return found
+
+
+def _stays(contribution: Contribution, column: str, own: set[int]) -> bool:
+    return contribution[0] in own and contribution[1] == column and contribution[2] == IDENTITY
 
 
 def _attributes(node: Node) -> list[Any]:
@@ -337,22 +363,17 @@ def _row_level(r: Reading, f: Fields, node: Node) -> list[Effect]:
     """MERGE, UPDATE and DELETE after Spark has rewritten them for a V2 table: a query that gives the new rows."""
     targets = _relation_of(r, f.get("originalTable")) or _relation_of(r, f.get("table"))
     query = _query(node)
-    names = tuple(name for name, _ in targets[0].columns) if targets else ()
-    effects = []
-    for target in targets:
-        own = r.dataset(target)
-        row = r.rows(query) if query else set()
-        row |= r.scope.all([f.get("condition")], FILTER)
-        columns = [(n, c) for n, c in r.outputs(query) if n in names] if query else []
-        others = {d for d in r.read if d != own}
-        columns = [(n, frozenset(c for c in found if c[0] != own)) for n, found in columns]
-        if not others and not columns:
-            row = set()
-        r.read.discard(own)
-        operation = str((f.get("operation") or {}).get("c", "")) + str(f.get("table") or "")[:2000]
-        kind = "merge" if others else "update" if "UPDATE" in operation.upper() else "delete"
-        effects.append(Effect(target, "append", kind, None, (), None, (), tuple(columns), frozenset(row)))
-    return effects
+    if not targets or query is None:
+        return []
+    own, before = {r.dataset(t) for t in targets}, set(r.read)
+    r.own = own
+    row = r.rows(query) | r.scope.all([f.get("condition")], FILTER)
+    operation = str((((f.get("table") or {}).get("plan") or {}).get("f", {}).get("table") or {}).get("operation", ""))
+    kind = operation.lower() or ("merge" if r.read - own else "update")
+    names = {name for name, _ in targets[0].columns}
+    found = [(n, c) for n, c in r.outputs(query) if n in names and kind != "delete"]
+    columns = _changed(r, found, row, own, before)
+    return [Effect(t, "append", kind, None, (), None, (), columns, frozenset(row)) for t in targets]
 
 
 def _stream_write(r: Reading, f: Fields, node: Node) -> list[Effect]:

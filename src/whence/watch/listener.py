@@ -11,10 +11,13 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whence.model.quiet import tagged
 from whence.store.private import is_own
+from whence.watch.parent import parent_of
 from whence.watch.sources import Place
 
 if TYPE_CHECKING:
@@ -73,9 +76,11 @@ class Listener:
         frame: Any = df
         return str(self._watcher.plan(frame._jdf.queryExecution()))
 
-    def leaf_ids(self, df: DataFrame) -> list[int]:
+    def leaf_ids(self, df: DataFrame) -> tuple[list[int], list[int]]:
+        """The attributes of a DataFrame's leaves, and the RDDs that these read."""
         frame: Any = df
-        return [int(number) for number in self._watcher.leafIds(frame._jdf.queryExecution()).split()]
+        attributes, _, rdds = str(self._watcher.leafIds(frame._jdf.queryExecution())).partition("|")
+        return [int(number) for number in attributes.split()], [int(number) for number in rdds.split()]
 
     def output_ids(self, df: DataFrame) -> list[int]:
         frame: Any = df
@@ -86,13 +91,12 @@ class Listener:
         context: Any = self._spark.sparkContext
         return str(self._watcher.qualified(path, context._jsc.sc()))
 
-    def tag(self, name: str) -> None:
-        with contextlib.suppress(Exception):  # the context may be stopped; the user's call says so itself
-            self._spark.sparkContext.addJobTag(name)
-
-    def untag(self, name: str) -> None:
-        with contextlib.suppress(Exception):
-            self._spark.sparkContext.removeJobTag(name)
+    @contextlib.contextmanager
+    def tagged(self, name: str) -> Iterator[None]:
+        with contextlib.ExitStack() as block:
+            with contextlib.suppress(Exception):  # the context may be stopped; the user's call says so itself
+                block.enter_context(tagged(self._spark.sparkContext, name))
+            yield
 
     def rdds(self, rdd: Any, stop: str) -> list[list[str]]:
         """What an RDD was computed from: [id, name, class, path] of each RDD behind it."""
@@ -116,7 +120,8 @@ class Listener:
             uris = hadoop.get("hive.metastore.uris") or context._conf.get("spark.hive.metastore.uris", "")
             if uris:
                 metastore = uris.split(",")[0].replace("thrift://", "hive://")
-        return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId)
+        parent = parent_of(context._conf.get, os.environ)
+        return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId, parent=parent)
 
     def _make(self) -> Any:
         # py4j remembers methods by the name of their class, so one JVM must see the class only once: the gateway, which

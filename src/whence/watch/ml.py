@@ -14,13 +14,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from whence.model import COMPLETED, FAILED, Run
-from whence.model.lineage import DIRECT, Change, ColumnLink, Link, Observation, Seen
+from whence.model.lineage import DIRECT, INPUT, Change, ColumnLink, Link, Observation, Seen, Use
 from whence.model.quiet import QUIET
 from whence.model.redact import parse_redacted, redact
 from whence.watch.columns import SUBTYPES, TRANSFORMATION, is_direct, through
 from whence.watch.naming import of_path
 from whence.watch.nodes import Reading
-from whence.watch.parse import application
 
 if TYPE_CHECKING:
     from whence.watch.listener import Listener
@@ -59,12 +58,11 @@ class MachineLearning:
             yield False
             return
         self._inside.yes = True
-        self._listener.tag(QUIET)
         try:
-            yield True
+            with self._listener.tagged(QUIET):
+                yield True
         finally:
             self._inside.yes = False
-            self._listener.untag(QUIET)
 
     def _fitting(self, original: Callable[..., Any], estimator: Any, dataset: Any, *args: Any, **kwargs: Any) -> Any:
         with self._one_run() as outermost:
@@ -173,8 +171,7 @@ class MachineLearning:
         instance._whence_name = of_path(self._listener.qualified(path))
         seen = self._seen(instance, "model" if _is_model(instance) else "pipeline")
         run = self._run("load", instance, started)
-        place = self._watcher.place
-        self._watcher.submit(lambda: Observation(run, (seen, application(place)), (), (Link(0, 1, "load"),)))
+        self._watcher.submit(lambda: Observation(run, (seen,), uses=(Use(0, INPUT),)))
 
     def _seen(self, instance: Any, kind: str) -> Seen:
         name: Name | None = getattr(instance, "_whence_name", None)

@@ -119,16 +119,70 @@ def _oracle(rest: str, table: str) -> Name:
     return f"oracle://{where}", f"{found.group(3)}.{table}" if found.group(3) else table
 
 
-_FROM = re.compile(r"\b(?:from|join)\s+([\w.`\"\[\]$-]+)", re.IGNORECASE)
+def is_jdbc_query(options: Mapping[str, str]) -> bool:
+    """Whether `dbtable` or `query` is a SELECT of the database's own; its columns are not those of its tables."""
+    return bool(re.search(r"\s|\(", (options.get("dbtable") or options.get("query") or "").strip()))
 
 
 def jdbc_tables(options: Mapping[str, str]) -> list[str]:
-    """The tables behind `dbtable` or `query`; of a subquery, those that its FROM and JOIN name."""
+    """The tables behind `dbtable` or `query`; of a query, those that its FROM and JOIN name."""
     text = options.get("dbtable") or options.get("query") or ""
-    if not re.search(r"\s|\(", text.strip()):
+    if not is_jdbc_query(options):
         return [text] if text else []
-    found = list(dict.fromkeys(_FROM.findall(text)))
-    return found or [re.sub(r"\s+", " ", text)]
+    return _tables(text) or [re.sub(r"\s+", " ", text)]
+
+
+_COMMENTS = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_TOKENS = re.compile(
+    r"""'(?:[^']|'')*'|(?:[\w$-]+|"[^"]+"|`[^`]+`|\[[^\]]+\])(?:\.(?:[\w$-]+|"[^"]+"|`[^`]+`|\[[^\]]+\]))*|\S"""
+)
+_ENDS = frozenset(
+    ["where", "group", "order", "having", "union", "limit", "on", "using", "fetch", "window", "intersect", "except"]
+)
+
+
+def _tables(query: str) -> list[str]:
+    """What stands after FROM, JOIN and the commas there; not the names that WITH gives, nor in `extract(x FROM y)`."""
+    tokens = _TOKENS.findall(_COMMENTS.sub(" ", query))
+    words = [t.lower() for t in tokens]
+    given = {w for w, nxt, after in zip(words, words[1:], words[2:], strict=False) if nxt == "as" and after == "("}
+    found: list[str] = []
+    calls: list[bool] = []
+    """For each open parenthesis: whether it is a function's."""
+    listing: list[bool] = [False]
+    wanted = False
+    for place, word in enumerate(words):
+        if word == "(":
+            before = words[place - 1] if place else ""
+            is_name = bool(re.match(r"\w", before)) and before not in (
+                "from",
+                "join",
+                "in",
+                "exists",
+                "as",
+                "on",
+                "and",
+                "or",
+            )
+            calls.append(is_name and not wanted)
+            listing.append(False)
+            wanted = False
+        elif word == ")":
+            if calls:
+                calls.pop()
+                listing.pop()
+        elif word in ("from", "join") and not (calls and calls[-1]):
+            wanted = listing[-1] = True
+        elif word == "," and listing[-1]:
+            wanted = True
+        elif word in _ENDS:
+            wanted = listing[-1] = False
+        elif wanted and word not in ("lateral", "only"):
+            is_function = words[place + 1 : place + 2] == ["("]
+            if re.match(r"[\w\"`\[]", word) and word not in given and not is_function:
+                found.append(tokens[place])
+            wanted = False
+    return list(dict.fromkeys(found))
 
 
 def of_hbase(options: Mapping[str, str]) -> Name | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from whence.model import operators
 from whence.model.lineage import Seen
+from whence.model.redact import parse_redacted
 from whence.watch import sources
 from whence.watch.columns import (
     AGGREGATION,
@@ -54,6 +55,12 @@ class Reading:
         self.views: dict[int, tuple[set[int], list[tuple[str, Contributions]], Contributions]] = {}
         self._ctes: dict[int, tuple[list[Contributions], Row, list[dict[str, Contributions] | None]]] = {}
         self.read: set[int] = set()
+        self.leaf_of: dict[int, tuple[int, ...]] = {}
+        """The datasets of the leaf that an attribute comes from; the physical scan has the same attribute."""
+        self.kept = False
+        """Whether rows were read that had been computed and kept before."""
+        self.own: set[int] = set()
+        """The table that an UPDATE or MERGE changes, whose rows the plan reads and gives again."""
         self._gone_through: dict[int, Row] = {}
         self._deadline = time.monotonic() + (MOST_SECONDS if seconds is None else seconds)
         self.batch: tuple[dict[str, Contributions], Contributions, frozenset[int]] | None = None
@@ -116,24 +123,48 @@ class Reading:
                 for number, name, _ in node.get("out", ()):
                     self.scope.attributes[number] = columns[name]
                 return set(row)
-        found, gap = sources.read(self.place, node)
-        if gap is not None:
-            self.gaps[gap] += 1
-        numbers = [self.dataset(seen) for seen in found]
+        kept = self.place.checkpoints.get(_rdd(node).get("id", -1))
+        if kept is not None:
+            return self._checkpoint(node, parse_redacted(kept))
+        found = sources.read(self.place, node)
+        self.kept |= bool(_rdd(node).get("kept"))
+        numbers = [self.dataset(seen) for seen in found.datasets]
+        for frame in found.frames:
+            numbers += self._behind(frame)
+        if found.gap is not None:
+            self.gaps[found.gap] += 1
         self.read.update(numbers)
         for number, name, _ in node.get("out", ()):
-            self.scope.attributes[number] = frozenset((d, name, IDENTITY, False) for d in numbers)
+            self.leaf_of[number] = tuple(numbers)
+            self.scope.attributes[number] = (
+                frozenset((d, name, IDENTITY, False) for d in numbers) if found.columns else NOTHING
+            )
         return set()
+
+    def _checkpoint(self, node: Node, plan: Node) -> Row:
+        """Rows that were kept: what they were computed from goes on to be behind them."""
+        self.kept = True
+        row = self.rows(plan)
+        for (number, _, _), (_, contributions) in zip(node.get("out", ()), self.outputs(plan), strict=False):
+            self.scope.attributes[number] = contributions
+        return row
+
+    def _behind(self, frame: str) -> list[int]:
+        """The datasets behind a DataFrame that was turned into an RDD."""
+        inner = Reading(self.place)
+        inner._known, inner.datasets, inner.views = self._known, self.datasets, self.views
+        inner.rows(parse_redacted(frame))
+        self.gaps.update(inner.gaps)
+        return sorted(inner.read)
 
     def _unknown(self, node: Node) -> Row:
         """Nothing is known of what it does: every column it gives may come from every column it gets."""
         self.gaps[node["c"]] += 1
         return _opaque(self, node)
 
-    def _subquery(self, plan: Node) -> Contributions:
-        row = self.rows(plan)
-        found: Row = set(row)
-        for _, contributions in self.outputs(plan):
+    def _subquery(self, plan: Node, values: bool) -> Contributions:
+        found: Row = set(self.rows(plan))
+        for _, contributions in self.outputs(plan) if values else ():
             found |= contributions
         return frozenset(found)
 
@@ -141,12 +172,29 @@ class Reading:
         """An expression with a name becomes an attribute."""
         if isinstance(expression, dict) and "id" in expression and expression["c"] == "Alias":
             self._require_time()
-            self.scope.attributes[expression["id"]] = self.scope.of(expression)
+            self.scope.attributes[expression["id"]] = self._assigned(expression) or self.scope.of(expression)
             if expression["id"] in self.place.models:
                 self._scored(expression["id"])
             fields = struct_fields(self.scope, expression["k"][0])
             if fields:
                 self.scope.structs[expression["id"]] = fields
+
+    def stays(self, value: Any, name: str) -> bool:
+        """Whether this is the changed table's own column of this name."""
+        found = self.scope.of(value) if isinstance(value, int) else NOTHING
+        return bool(found) and all(d in self.own and c == name and t == IDENTITY for d, c, t, _ in found)
+
+    def _assigned(self, expression: Any) -> Contributions | None:
+        """An UPDATE gives every row: the new value where its condition holds, else the old one."""
+        held = expression["k"][0]
+        if not (
+            self.own and isinstance(held, dict) and held["c"] == "If" and self.stays(held["k"][2], expression["n"])
+        ):
+            return None
+        test, new, old = held["k"]
+        if new == old:
+            return self.scope.of(old)
+        return self.scope.all([test], CONDITIONAL) | self.scope.of(new) | self.scope.of(old)
 
     def _scored(self, attribute: int) -> None:
         """A model made this column, so the model is behind it too."""
@@ -170,6 +218,11 @@ class Reading:
             if fields:
                 self.scope.structs[attribute] = fields
         return set(row)
+
+
+def _rdd(node: Node) -> dict[str, Any]:
+    held = node.get("f", {}).get("rdd")
+    return held if isinstance(held, dict) else {}
 
 
 def output(node: Node) -> list[Any]:
@@ -305,7 +358,7 @@ def _view(r: Reading, node: Node) -> Row:
     if node["f"].get("isTempView"):
         return r.children(node)
     inner = Reading(r.place)
-    inner._known, inner.datasets, inner.views = r._known, r.datasets, r.views
+    inner._known, inner.datasets, inner.views, inner.leaf_of = r._known, r.datasets, r.views, r.leaf_of
     row = inner.children(node)
     r.gaps.update(inner.gaps)
     r.scope.functions |= inner.scope.functions
@@ -324,6 +377,7 @@ def _merge_rows(r: Reading, node: Node) -> Row:
     """MERGE over a V2 table: each instruction has a condition and then a value for every column."""
     row = r.children(node)
     attributes = [number for number, _, _ in output(node)]
+    names = [name for _, name, _ in output(node)]
     columns: list[Contributions] = [NOTHING for _ in attributes]
     for name, instructions in node["f"].items():
         if not name.endswith("Instructions"):
@@ -333,7 +387,7 @@ def _merge_rows(r: Reading, node: Node) -> Row:
             decided = r.scope.all([condition], CONDITIONAL)
             for place, value in enumerate(values):
                 at = place % max(1, len(columns))
-                columns[at] |= r.scope.of(value) | decided
+                columns[at] |= r.scope.of(value) | (NOTHING if r.stays(value, names[at]) else decided)
     for attribute, contributions in zip(attributes, columns, strict=True):
         r.scope.attributes[attribute] = contributions
     return row

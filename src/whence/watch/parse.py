@@ -14,11 +14,13 @@ from whence.model.lineage import (
     DIRECT,
     EVERY_COLUMN,
     INDIRECT,
+    INPUT,
+    OUTPUT,
     Change,
     ColumnLink,
     Link,
     Observation,
-    Seen,
+    Use,
 )
 from whence.watch.columns import SUBTYPES, Contribution, Contributions, is_direct
 from whence.watch.commands import ALTERS, COMMANDS, SILENT, Effect, alter
@@ -61,10 +63,10 @@ def _observe(snapshot: Mapping[str, Any], place: Place, plan: Node, cut: str | N
         if not effects:
             if str(snapshot.get("call")).partition(" at ")[0] in READERS:
                 return None
-            built.collect(plan, application(place))
+            built.collect(plan)
     if not built.links and not built.changes and not reading.read:
         return None
-    return built.observation(run_of(snapshot, place, plan, reading, cut))
+    return built.observation(run_of(snapshot, place, plan, reading, cut), snapshot)
 
 
 def _never_ran(snapshot: Mapping[str, Any], place: Place) -> Observation:
@@ -95,11 +97,7 @@ def observe_batch(snapshot: Mapping[str, Any], stream: Mapping[str, Any], place:
     built = Builder(reading, bool(snapshot.get("coarse")))
     for effect in effects:
         built.add(effect)
-    return built.observation(run_of(snapshot, place, plan, reading))
-
-
-def application(place: Place) -> Seen:
-    return Seen("application", place.application or place.application_id, "application")
+    return built.observation(run_of(snapshot, place, plan, reading), snapshot)
 
 
 def effects_of(plan: Node, reading: Reading, snapshot: Mapping[str, Any]) -> list[Effect] | None:
@@ -109,6 +107,9 @@ def effects_of(plan: Node, reading: Reading, snapshot: Mapping[str, Any]) -> lis
     fields = plan.get("f", {})
     if snapshot.get("dynamic"):
         fields = {**fields, "dynamic": True}
+    for key in ("now", "written", "error"):
+        if snapshot.get(key):
+            fields = {**fields, key: snapshot[key]}
     if rule is not None:
         return rule(reading, fields, plan) or None
     if name.startswith(ALTERS):
@@ -130,6 +131,7 @@ class Builder:
         self.links: dict[Link, None] = {}
         self.columns: dict[ColumnLink, None] = {}
         self._too_many = False
+        self._read: set[int] = set()
 
     def add(self, effect: Effect) -> None:
         reading = self._reading
@@ -149,27 +151,20 @@ class Builder:
         sources = {reading.dataset(seen) for seen in effect.reads} | reading.read
         if effect.kind in ("drop", "rename", "alter", "truncate"):
             sources = set()
+        self._read |= sources
         for source in sorted(sources):
             kind = "score" if reading.datasets[source].kind == "model" else effect.kind
             self.links[Link(source, target, kind)] = None
         self._column_links(target, columns, row)
         self._views()
 
-    def collect(self, plan: Node, application: Seen) -> None:
-        reading = self._reading
-        row: Iterable[Contribution] = ()
-        columns: list[tuple[str, Contributions]] = []
+    def collect(self, plan: Node) -> None:
+        """Rows that go to the application: what was read is an input of the run, and nothing follows from it."""
         if self._coarse:
             self._leaves(plan)
         else:
-            row = reading.rows(plan)
-            columns = reading.outputs(plan)
-        if not reading.read:
-            return
-        target = reading.dataset(application)
-        for source in sorted(reading.read):
-            self.links[Link(source, target, "collect")] = None
-        self._column_links(target, columns, row)
+            self._reading.rows(plan)
+        self._read |= self._reading.read
         self._views()
 
     def _leaves(self, node: Node) -> None:
@@ -217,13 +212,65 @@ class Builder:
         kind = DIRECT if is_direct(transformation) else INDIRECT
         self.columns[ColumnLink(source, column, target, name, kind, SUBTYPES[transformation], masked)] = None
 
-    def observation(self, run: Run) -> Observation:
+    def observation(self, run: Run, snapshot: Mapping[str, Any]) -> Observation:
+        counted = _counted(snapshot, self._reading)
+        read = self._read | {link.source for link in self.links}
+        uses = [Use(place, INPUT, *counted.get(place, (None, None))) for place in sorted(read)]
+        written = dict.fromkeys(change.dataset for change in self.changes if change.how in ("append", "overwrite"))
+        if len(written) == 1:
+            uses += [Use(place, OUTPUT, *_written(snapshot)) for place in written]
         known = tuple(self._reading.datasets)
-        if run.status == FAILED:  # it made nothing, but what it read and was to write is worth telling
-            inputs = list(dict.fromkeys(known[link.source].name for link in self.links))
-            outputs = [known[change.dataset].name for change in self.changes]
-            run = replace(run, details={**run.details, "inputs": inputs, "outputs": outputs})
-        return Observation(run, known, tuple(self.changes), tuple(self.links), tuple(self.columns))
+        return Observation(run, known, tuple(self.changes), tuple(self.links), tuple(self.columns), tuple(uses))
+
+
+Count = tuple[int | None, int | None]
+"""Rows and bytes."""
+
+
+def _counted(snapshot: Mapping[str, Any], reading: Reading) -> dict[int, Count]:
+    """What Spark's scans counted, for each dataset that was read; nothing where a scan may be of several."""
+    if snapshot.get("error"):
+        return {}
+    leaves = {d for some in reading.leaf_of.values() for d in some if reading.datasets[d].kind != "memory"}
+    found: dict[int, Count] = {}
+    for attributes, rows, size in snapshot.get("scans") or ():
+        behind = {d for number in attributes for d in reading.leaf_of.get(number, ())} or leaves
+        if len(behind) != 1:
+            return {}
+        (dataset,) = behind
+        found[dataset] = _sum(found.get(dataset, (0, 0)), (rows, size if size >= 0 else None))
+    moved = snapshot.get("moved") or (0, 0, 0, 0)
+    if not found and moved[0] > 0 and len(leaves) == 1 and not (snapshot.get("kept") or reading.kept):
+        found[next(iter(leaves))] = (moved[0], moved[1])  # no scan counted: an RDD, or a plan inside the command
+    return found
+
+
+def _sum(one: Count, two: Count) -> Count:
+    rows = None if one[0] is None or two[0] is None else one[0] + two[0]
+    return rows, None if one[1] is None or two[1] is None else one[1] + two[1]
+
+
+def _written(snapshot: Mapping[str, Any]) -> Count:
+    if snapshot.get("error"):
+        return None, None
+    if snapshot.get("written"):
+        rows, size = snapshot["written"]
+        return rows, size
+    moved = snapshot.get("moved") or (0, 0, 0, 0)
+    return (moved[2], moved[3] or None) if moved[2] > 0 else (None, None)
+
+
+def together(seen: Mapping[str, Any], inner: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """A snapshot with what Spark counted in the executions inside it."""
+    every = [seen, *inner]
+    found = dict(seen)
+    found["kept"] = any(one.get("kept") for one in every)
+    found["scans"] = [scan for one in every for scan in one.get("scans") or ()]
+    for key in ("moved", "written"):
+        some = [one[key] for one in every if one.get(key)]
+        if some:
+            found[key] = [sum(values) for values in zip(*some, strict=True)]
+    return found
 
 
 def run_of(snapshot: Mapping[str, Any], place: Place, plan: Node, reading: Reading, cut: str | None = None) -> Run:
@@ -262,7 +309,7 @@ def moment(millis: object) -> datetime | None:
 def with_topics(observation: Observation, patterns: Mapping[str, list[str]]) -> Observation:
     """A pattern of topics replaced by the topics that it matched."""
     datasets = list(observation.datasets)
-    links, columns = list(observation.links), list(observation.columns)
+    links, columns, uses = list(observation.links), list(observation.columns), list(observation.uses)
     for place, seen in enumerate(observation.datasets):
         topics = patterns.get(seen.name) if seen.kind == "topic" else None
         if not topics:
@@ -273,4 +320,5 @@ def with_topics(observation: Observation, patterns: Mapping[str, list[str]]) -> 
             new = len(datasets) - 1
             links += [replace(link, source=new) for link in observation.links if link.source == place]
             columns += [replace(c, source=new) for c in observation.columns if c.source == place]
-    return replace(observation, datasets=tuple(datasets), links=tuple(links), columns=tuple(columns))
+            uses += [Use(new, INPUT) for u in observation.uses if u.dataset == place and u.role == INPUT]
+    return replace(observation, datasets=tuple(datasets), links=tuple(links), columns=tuple(columns), uses=tuple(uses))

@@ -13,10 +13,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from whence.model import COMPLETED, FAILED, Run
-from whence.model.lineage import Change, Link, Observation, Seen
+from whence.model.lineage import INPUT, Change, Link, Observation, Seen, Use
 from whence.model.quiet import QUIET
 from whence.model.redact import parse_redacted, redact
-from whence.watch.parse import application, moment, observe
+from whence.watch.parse import moment, observe
 from whence.watch.sources import of_path
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ class Patches:
         self._watcher = watcher
         self._listener = listener
         self._undo: list[tuple[type, str, Any, Any]] = []
-        self._frames: dict[int, str] = {}
-        """Plans of DataFrames whose `.rdd` was asked for, by the number of the RDD."""
+        self._frames = watcher.frames
         from pyspark import RDD
         from pyspark.sql import SparkSession
 
@@ -44,6 +43,8 @@ class Patches:
         from pyspark.sql.classic.dataframe import DataFrame
 
         self._wrap_property(DataFrame, "rdd")
+        for name in ("checkpoint", "localCheckpoint"):
+            self.wrap(DataFrame, name, self._checkpointing)
         self._learning: object = None
         self._hook = _OnImport("pyspark.ml", lambda: self.quietly(self._learn))
 
@@ -108,8 +109,24 @@ class Patches:
         memory = self._watcher.memory
         if len(memory) > 200_000:
             memory.clear()
-        for number in self._listener.leaf_ids(frame):
-            memory[number] = kind
+        attributes, rdds = self._listener.leaf_ids(frame)
+        memory.update(dict.fromkeys(attributes, kind))
+        if len(self._watcher.memory_rdds) > 100_000:
+            self._watcher.memory_rdds.clear()
+        self._watcher.memory_rdds.update(dict.fromkeys(rdds, kind))
+
+    def _checkpointing(self, original: Callable[..., Any], frame: Any, *args: Any, **kwargs: Any) -> Any:
+        plan = self.quietly(self._listener.plan, frame)
+        kept = original(frame, *args, **kwargs)
+        if plan is not None:
+            self.quietly(self._note_checkpoint, plan, kept)
+        return kept
+
+    def _note_checkpoint(self, plan: str, kept: Any) -> None:
+        if len(self._watcher.checkpoints) > 1000:
+            self._watcher.checkpoints.clear()
+        for number in self._listener.leaf_ids(kept)[1]:
+            self._watcher.checkpoints[number] = plan
 
     def _note_frame(self, frame: Any, rdd: Any) -> None:
         number = self._listener.rdd_id(rdd)
@@ -122,16 +139,15 @@ class Patches:
     def _saving(self, original: Callable[..., Any], rdd: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         """An RDD written to a path: what it was computed from is read off its dependencies before it runs."""
         started = datetime.now(timezone.utc)
-        behind = self.quietly(self._listener.rdds, rdd, " ".join(map(str, self._frames))) or []
-        self._listener.tag(QUIET)
+        behind = self.quietly(self._listener.rdds, rdd, " ".join(map(str, list(self._frames)))) or []
         error: str | None = None
         try:
-            return original(rdd, path, *args, **kwargs)
+            with self._listener.tagged(QUIET):
+                return original(rdd, path, *args, **kwargs)
         except Exception as problem:
             error = redact(str(problem))[:4000]
             raise
         finally:
-            self._listener.untag(QUIET)
             name = getattr(original, "__name__", "save")
             self._watcher.submit(lambda: self._saved(behind, path, name, started, error))
 
@@ -154,9 +170,9 @@ class Patches:
             plan = self._frames.get(int(number))
             if plan is not None:
                 seen = observe({"plan": parse_redacted(plan)}, self._watcher.place)
-                for link in seen.links if seen else ():
-                    if seen is not None and link.kind == "collect":
-                        source = seen.datasets[link.source]
+                for use in seen.uses if seen else ():
+                    if seen is not None and use.role == INPUT:
+                        source = seen.datasets[use.dataset]
                         found[(source.namespace, source.name)] = source
                 continue
             for path in paths.split(",") if paths and paths != "null" else ():
@@ -188,8 +204,7 @@ class Patches:
         run = self._run(
             str(seen.get("site") or "job"), moment(seen.get("at")), None, {"action": "job", "job": seen["job"]}
         )
-        links = tuple(Link(place, len(sources), "collect") for place in range(len(sources)))
-        return Observation(run, (*sources, application(self._watcher.place)), (), links)
+        return Observation(run, tuple(sources), uses=tuple(Use(place, INPUT) for place in range(len(sources))))
 
 
 class _OnImport(importlib.abc.MetaPathFinder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from whence.model.lineage import Seen
 from whence.model.quiet import FACT_COLUMN, FACTS
@@ -24,8 +24,16 @@ class Place:
     application_id: str = ""
     memory: Mapping[int, str] = field(default_factory=dict)
     """Attributes made by createDataFrame, and from what."""
+    memory_rdds: Mapping[int, str] = field(default_factory=dict)
+    """The same by the RDD that holds the rows: a self join gives one side new attributes."""
     models: Mapping[int, Seen] = field(default_factory=dict)
     """Attributes that a model added to a DataFrame."""
+    frames: Mapping[int, str] = field(default_factory=dict)
+    """Plans of DataFrames whose `.rdd` was asked for, by the number of the RDD."""
+    checkpoints: Mapping[int, str] = field(default_factory=dict)
+    """Plans of DataFrames that were checkpointed, by the number of the RDD that holds their rows."""
+    parent: Mapping[str, str] = field(default_factory=dict)
+    """The run that started this application (Airflow's task, say): namespace, name, run."""
 
     @property
     def tables(self) -> str:
@@ -98,15 +106,25 @@ def of_options(maker: str, options: Mapping[str, str], columns: tuple[tuple[str,
     return []
 
 
-def read(place: Place, leaf: Fields) -> tuple[list[Seen], str | None]:
-    """The datasets that this leaf reads, and the gap to report when the leaf is not understood."""
+class Found(NamedTuple):
+    """The datasets that a leaf reads, and the gap to report where something about it is not known."""
+
+    datasets: list[Seen]
+    gap: str | None = None
+    columns: bool = True
+    """Whether the leaf's columns are the datasets' columns of the same names."""
+    frames: tuple[str, ...] = ()
+    """Plans of DataFrames behind the leaf."""
+
+
+NOTHING = Found([])
+
+
+def read(place: Place, leaf: Fields) -> Found:
     rule = LEAVES.get(leaf["c"])
     if rule is None:
-        return [], leaf["c"]
+        return Found([], leaf["c"])
     return rule(place, leaf.get("f", {}), leaf.get("out", []))
-
-
-Found = tuple[list[Seen], str | None]
 
 
 def _relation(place: Place, fields: Fields, out: list[Any]) -> Found:
@@ -115,16 +133,22 @@ def _relation(place: Place, fields: Fields, out: list[Any]) -> Found:
     if fields.get("catalogTable"):
         table = dict(fields["catalogTable"])
         seen = of_table(place, table)
-        return [Seen(seen.namespace, seen.name, seen.kind, columns, seen.aliases, relation.get("version"))], None
+        return Found([Seen(seen.namespace, seen.name, seen.kind, columns, seen.aliases, relation.get("version"))])
     if relation.get("base"):
-        return [of_path(relation["base"], out, relation.get("version"))], None
+        return Found([of_path(relation["base"], out, relation.get("version"))])
     if any(f"/{FACTS}/" in path for path in relation.get("paths") or ()):
-        return [], None  # captured rows: what they were made from stands beside them in the plan
+        return NOTHING  # captured rows: what they were made from stands beside them in the plan
     if "paths" in relation:
-        return _paths(relation["paths"], out, relation.get("version")), None
+        return Found(_paths(relation["paths"], out, relation.get("version")))
     options = merged_options(relation.get("options"))
-    found = of_options(relation.get("class", ""), options, columns)
-    return found, None if found else f"LogicalRelation({relation.get('c')})"
+    return _by_options(relation.get("class", ""), options, columns, f"LogicalRelation({relation.get('c')})")
+
+
+def _by_options(maker: str, options: Mapping[str, str], columns: tuple[tuple[str, str], ...], unknown: str) -> Found:
+    if naming.is_jdbc_query(options) and ("jdbc" in maker.lower() or options.get("url", "").startswith("jdbc:")):
+        return Found(of_options(maker, options), "JDBC query: datasets only", columns=False)
+    found = of_options(maker, options, columns)
+    return Found(found, None if found else unknown)
 
 
 def _paths(paths: Iterable[str], out: list[Any], version: str | None = None) -> list[Seen]:
@@ -137,7 +161,7 @@ def _paths(paths: Iterable[str], out: list[Any], version: str | None = None) -> 
 
 def _hive(place: Place, fields: Fields, out: list[Any]) -> Found:
     seen = of_table(place, fields["tableMeta"])
-    return [Seen(seen.namespace, seen.name, seen.kind, tuple((c[1], c[2]) for c in out), seen.aliases)], None
+    return Found([Seen(seen.namespace, seen.name, seen.kind, tuple((c[1], c[2]) for c in out), seen.aliases)])
 
 
 def _v2(place: Place, fields: Fields, out: list[Any]) -> Found:
@@ -147,7 +171,7 @@ def _v2(place: Place, fields: Fields, out: list[Any]) -> Found:
     table = fields.get("table") or {}
     columns = tuple((c[1], c[2]) for c in out)
     found = of_v2(place, table, fields.get("catalog"), fields.get("identifier"), fields.get("options"), columns)
-    return found, None if found else f"DataSourceV2Relation({table.get('c')})"
+    return Found(found, None if found else f"DataSourceV2Relation({table.get('c')})")
 
 
 def of_v2(
@@ -189,17 +213,36 @@ def of_identifier(
     return Seen(namespace, name, "table", columns, tuple(aliases), version)
 
 
+_MEMORY_RDDS = ("ParallelCollectionRDD", "EmptyRDD", "PythonParallelCollectionRDD")
+
+
 def _memory(place: Place, fields: Fields, out: list[Any]) -> Found:
     """Rows that came from the driver's memory. Constants in a query (VALUES) are no dataset."""
-    for number, _, _ in out:
-        if number in place.memory:
-            name = f"{place.application}/{place.memory[number]}"
-            return [Seen("memory", name, "memory", tuple((c[1], c[2]) for c in out))], None
-    return [], None
+    kind = next((place.memory[number] for number, _, _ in out if number in place.memory), None)
+    if kind is None:
+        return NOTHING
+    return Found([Seen("memory", f"{place.application}/{kind}", "memory", tuple((c[1], c[2]) for c in out))])
+
+
+def _rdd(place: Place, fields: Fields, out: list[Any]) -> Found:
+    """Rows of an RDD. What it was computed from is known; which column became which is not."""
+    held = fields.get("rdd") or {}
+    behind: list[tuple[int, str, str]] = held.get("behind") or []
+    files = [path for _, _, paths in behind if paths and paths != "null" for path in paths.split(",")]
+    frames = tuple(place.frames[number] for number, _, _ in behind if number in place.frames)
+    if files or frames:
+        found = _paths([path.replace("\\", "") for path in files], [])
+        return Found(found, "RDD: datasets only", columns=False, frames=frames)
+    kind = place.memory_rdds.get(held.get("id", -1))
+    if kind is not None:
+        return Found([Seen("memory", f"{place.application}/{kind}", "memory", tuple((c[1], c[2]) for c in out))])
+    known = _memory(place, fields, out)
+    unknown = next((made for _, made, _ in behind if made not in _MEMORY_RDDS), None)
+    return known if known.datasets or unknown is None else Found([], unknown)
 
 
 def _nothing(place: Place, fields: Fields, out: list[Any]) -> Found:
-    return [], None
+    return NOTHING
 
 
 def _stream(place: Place, fields: Fields, out: list[Any]) -> Found:
@@ -213,15 +256,14 @@ def _stream(place: Place, fields: Fields, out: list[Any]) -> Found:
     text = str(fields.get("sourceName") or "")
     inside = re.fullmatch(r"FileSource\[(.*)\]", text)
     if inside:
-        return [Seen(*naming.of_path(inside.group(1)), "path", columns)], None
+        return Found([Seen(*naming.of_path(inside.group(1)), "path", columns)])
     table = fields.get("table") or {}
-    found = of_options(maker, options, columns) or of_v2(place, table, None, None, options, columns)
-    return found, None
+    return Found(of_options(maker, options, columns) or of_v2(place, table, None, None, options, columns))
 
 
 def _kept(place: Place, fields: Fields, out: list[Any]) -> Found:
     ours = all(str(column[1]).startswith(FACT_COLUMN) for column in out)
-    return [], None if ours else "InMemoryRelation"
+    return Found([], None if ours else "InMemoryRelation")
 
 
 LEAVES: dict[str, Callable[[Place, Fields, list[Any]], Found]] = {
@@ -235,8 +277,8 @@ LEAVES: dict[str, Callable[[Place, Fields, list[Any]], Found]] = {
     "StreamingRelationV2": _stream,
     "StreamingExecutionRelation": _stream,
     "LocalRelation": _memory,
-    "LogicalRDD": _memory,
-    "ExternalRDD": _memory,
+    "LogicalRDD": _rdd,
+    "ExternalRDD": _rdd,
     "InMemoryRelation": _kept,
     "OneRowRelation": _nothing,
     "Range": _nothing,

@@ -21,7 +21,7 @@ from whence.model.lineage import Observation, Seen
 from whence.model.redact import parse_redacted
 from whence.store.spool import Spool
 from whence.watch.listener import Listener
-from whence.watch.parse import observe, with_topics
+from whence.watch.parse import observe, together, with_topics
 from whence.watch.streams import Streams
 
 if TYPE_CHECKING:
@@ -54,8 +54,18 @@ class Watcher:
         self._spool = Spool(store.location.spool)
         self._listener = Listener(spark)
         self.memory: dict[int, str] = {}
+        self.memory_rdds: dict[int, str] = {}
         self.models: dict[int, Seen] = {}
-        self.place = replace(self._listener.place, memory=self.memory, models=self.models)
+        self.frames: dict[int, str] = {}
+        self.checkpoints: dict[int, str] = {}
+        self.place = replace(
+            self._listener.place,
+            memory=self.memory,
+            memory_rdds=self.memory_rdds,
+            models=self.models,
+            frames=self.frames,
+            checkpoints=self.checkpoints,
+        )
         self._tasks: queue.Queue[Callable[[], Observation | None]] = queue.Queue(maxsize=10_000)
         self._nested: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._streams = Streams(self)
@@ -174,6 +184,7 @@ class Watcher:
                 del self._nested[next(iter(self._nested))]
             return
         inner = self._nested.pop(seen["id"], [])
+        seen = together(seen, inner)
         if "stream" in seen:
             found = self._streams.batch(seen, inner)
         else:
@@ -181,7 +192,7 @@ class Watcher:
             topics = next((i["topics"] for i in [seen, *inner] if i.get("topics")), None)
             if whole is not None and topics:
                 patterns = {s.name: topics for s in whole.datasets if s.kind == "topic" and s.name not in topics}
-                read = {whole.datasets[link.source].name for link in whole.links}
+                read = {whole.datasets[place].name for place in whole.inputs}
                 whole = with_topics(whole, {name: found for name, found in patterns.items() if name in read})
             found = (
                 [whole]
@@ -196,6 +207,10 @@ class Watcher:
     def _keep(self, observation: Observation | None) -> None:
         if observation is None:
             return
+        if self.place.parent:
+            run = observation.run
+            run = replace(run, details={**run.details, "parent": dict(self.place.parent)})
+            observation = replace(observation, run=run)
         self.counts["seen"] += 1
         self._batch.append(observation)
         self._columns += len(observation.columns)
