@@ -113,6 +113,9 @@ def test_records_of_rdds_that_fail_only_together(w: whence.Session, monkeypatch:
     least = w.minimize(ends, fails=lambda records: sum(high for _, high in records) > 6)
     ((source),) = least.sources.values()
     assert source == [2, 5]
+    early = w.minimize(ends, fails=lambda records: sum(high for _, high in records) > 6, tests=1)
+    assert early.stopped
+    assert early.size == 6, "more than the driver would hold for the search are still told"
     (note,) = least.notes
     assert "ended in an error and count as not failing: ValueError: min()" in note
 

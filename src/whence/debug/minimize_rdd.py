@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ class _Minimizing:
         places: dict[str, list[str]] = {name: [] for name in sources}
         for place, positions, numbers in self._chosen(least):
             name = self._program.name(place)
-            sources[name] += [self._records[n] for n in numbers]
+            sources[name] += [self._records[n] for some in numbers for n in some]
             places[name] += [self._program.where(place, position) for position in positions.tolist()]
         rows = self._rows(least)
         return Minimal(sources, rows, self._starts[-1], self._search.tests, stopped, places, self._notes())
@@ -71,29 +72,36 @@ class _Minimizing:
     def _cut(self, number: int, ranges: list[Range], others: list[Range], fails: Test) -> list[Range]:
         if size(ranges) + size(others) > _ON_DRIVER and size(others) < _ON_DRIVER:
             ranges = ddmin(ranges, fails, _ON_DRIVER - size(others))
-            self._fetch([*others, *ranges])
+            if size(ranges) + size(others) <= _ON_DRIVER:
+                self._fetch([*others, *ranges])
         return ddmin(ranges, fails)
 
     def _fetch(self, ranges: Sequence[Range]) -> None:
-        if size(ranges) > _ON_DRIVER:
-            return
         for place, positions, numbers in self._chosen(ranges):
-            if any(n not in self._records for n in numbers):
-                self._records.update(zip(numbers, self._program.records(place, positions), strict=True))
+            if not self._known(numbers):
+                every = itertools.chain.from_iterable(numbers)
+                self._records.update(zip(every, self._program.records(place, positions), strict=True))
 
-    def _chosen(self, ranges: Sequence[Range]) -> list[tuple[Any, Any, list[int]]]:
+    def _known(self, numbers: Iterable[range]) -> bool:
+        return all(n in self._records for some in numbers for n in some)
+
+    def _chosen(self, ranges: Sequence[Range]) -> list[tuple[Any, Any, list[range]]]:
+        """Of each place: the positions there, and the numbers that they have."""
         found = []
         for (place, positions), start in zip(self._places, self._starts, strict=False):
             stop = start + len(positions)
-            numbers = sorted(n for low, high in ranges for n in range(max(low, start), min(high, stop)))
+            inside = [(max(low, start), min(high, stop)) for low, high in sorted(ranges)]
+            numbers = [range(low, high) for low, high in inside if low < high]
             if numbers:
-                found.append((place, positions[np.array(numbers) - start], numbers))
+                chosen = np.concatenate([positions[n.start - start : n.stop - start] for n in numbers])
+                found.append((place, chosen, numbers))
         return found
 
     def _rows(self, ranges: Sequence[Range]) -> list[Any]:
         chosen = self._chosen(ranges)
-        known = all(n in self._records for *_, numbers in chosen for n in numbers)
-        records = {place: [self._records[n] for n in numbers] for place, _, numbers in chosen} if known else None
+        records = None
+        if all(self._known(numbers) for *_, numbers in chosen):
+            records = {place: [self._records[n] for some in numbers for n in some] for place, _, numbers in chosen}
         return self._program.run({place: positions for place, positions, _ in chosen}, records)
 
     def _fails_on(self, ranges: Sequence[Range]) -> bool:
