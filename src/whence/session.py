@@ -14,7 +14,8 @@ from whence.model.quiet import FACTS
 from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark import RDD
+    from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
     from whence.debug.explain import Explanation
@@ -194,15 +195,20 @@ class Session:
         return guard(self, self._files / "culprits", on_error)
 
     def minimize(
-        self, df: DataFrame, fails: Callable[[list[Row]], bool], rows: list[Row] | None = None, **limits: Any
+        self,
+        asked: DataFrame | RDD[Any],
+        fails: Callable[[list[Any]], bool],
+        rows: list[Any] | None = None,
+        **limits: Any,
     ) -> Minimal:
-        """The smallest set of source rows on which this query still fails: delta debugging over the witnesses.
+        """The smallest set of source rows on which this query, or this program of RDDs, still fails: delta debugging
+        over the witnesses.
 
         `tests=` and `seconds=` limit the search (docs/debug.md)."""
         from whence.debug.minimize import minimize
 
         self._require_open()
-        return minimize(self, df, fails, rows, **limits)
+        return minimize(self, asked, fails, rows, **limits)
 
     def clean(self, root: Any, *args: Any, **options: Any) -> Any:
         """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add
+from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -10,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
 import whence
-from whence.debug.minimize import DoesNotFail, _ddmin
+from whence.debug.ddmin import DoesNotFail, ddmin
 
 
 def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
@@ -20,9 +22,9 @@ def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
         tests.append(ranges)
         return {3, 77} <= {n for low, high in ranges for n in range(low, high)}
 
-    assert _ddmin([(0, 100)], fails) == [(3, 4), (77, 78)]
+    assert ddmin([(0, 100)], fails) == [(3, 4), (77, 78)]
     assert len(tests) < 80
-    assert _ddmin([(0, 1_000_000)], lambda ranges: any(a <= 4711 < b for a, b in ranges)) == [(4711, 4712)]
+    assert ddmin([(0, 1_000_000)], lambda ranges: any(a <= 4711 < b for a, b in ranges)) == [(4711, 4712)]
 
 
 def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSession) -> None:
@@ -68,5 +70,66 @@ def test_what_does_not_fail_says_so(w: whence.Session, spark: SparkSession) -> N
         w.minimize(spark.range(3), fails=lambda rows: False)
     with pytest.raises(whence.WhenceError, match="at least one test"):
         w.minimize(spark.range(3), fails=lambda rows: True, tests=0)
-    with pytest.raises(whence.WhenceError, match="takes a DataFrame, and this is a"):
-        w.minimize(spark.sparkContext.parallelize([1]), fails=lambda rows: True)  # type: ignore[arg-type]
+    with pytest.raises(whence.WhenceError, match="takes a DataFrame or an RDD, and this is a list"):
+        w.minimize([1], fails=lambda rows: True)  # type: ignore[arg-type]
+    with pytest.raises(DoesNotFail, match="records of this RDD"):
+        w.minimize(w.context.parallelize([1]), fails=lambda rows: False)
+
+
+def test_the_line_that_makes_a_program_of_rdds_fail(w: whence.Session, tmp_path: Path) -> None:
+    lines = [f"{n % 3},{-9000 if n == 17 else n}" for n in range(24)]
+    path = tmp_path / "sales.csv"
+    path.write_text("\n".join(lines) + "\n")
+    pairs = w.context.textFile(str(path), 2).map(lambda line: line.split(","))
+    names = w.context.parallelize([(str(n), f"shop {n}") for n in range(3)], 2)
+    totals = pairs.map(lambda p: (p[0], int(p[1]))).reduceByKey(add, 2).join(names, 2).values()
+
+    def negative(records: list[tuple[int, str]]) -> bool:
+        return any(total < 0 for total, _ in records)
+
+    result = totals.collect()
+    least = w.minimize(totals, fails=negative, rows=result)
+    assert least.sources == {str(path): ["2,-9000"], "parallelize": [("2", "shop 2")]}
+    assert least.places[str(path)] == [f"{path}, byte {len(''.join(line + chr(10) for line in lines[:17]))}"]
+    assert least.places["parallelize"] == ["parallelize, partition 1, record 1"]
+    assert least.rows == [(-9000, "shop 2")]
+    assert (least.witnesses, least.size, least.stopped, least.notes) == (9, 2, "", ())
+    cut_short = w.minimize(totals, fails=negative, rows=result, tests=2)
+    assert cut_short.tests == 2
+    assert "stopped after 2 tests" in cut_short.stopped
+    assert "2,-9000" in cut_short.sources[str(path)]
+    assert totals.collect() == result, "the user's RDD is as it was"
+
+
+def ends_of(records: Iterable[int]) -> Iterator[tuple[int, int]]:
+    found = list(records)
+    yield min(found), max(found)  # an error where there are none
+
+
+def test_records_of_rdds_that_fail_only_together(w: whence.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their own partitions, also where the driver cannot hold them; what breaks on fewer records does not fail."""
+    monkeypatch.setattr("whence.debug.minimize_rdd._ON_DRIVER", 4)
+    ends = w.context.parallelize(range(6), 2).mapPartitions(ends_of)
+    least = w.minimize(ends, fails=lambda records: sum(high for _, high in records) > 6)
+    ((source),) = least.sources.values()
+    assert source == [2, 5]
+    (note,) = least.notes
+    assert "ended in an error and count as not failing: ValueError: min()" in note
+
+
+def test_plain_rdds(w: whence.Session, tmp_path: Path) -> None:
+    context, path = w.spark.sparkContext, tmp_path / "numbers.txt"
+    path.write_text("ten\ntwenty\nthirty\n")
+    lengths = context.textFile(str(path), 2).map(lambda line: (line[0], len(line)))
+    totals = lengths.union(context.parallelize([("t", 1), ("x", -50), ("x", 2)], 2)).reduceByKey(add, 2)
+    least = w.minimize(totals, fails=lambda records: dict(records).get("t", 0) > 0 > dict(records).get("x", 0))
+    found = {name: list(zip(rows, least.places[name], strict=True)) for name, rows in least.sources.items()}
+    assert found["parallelize"][-1] == (("x", -50), "parallelize, partition 1, record 0")
+    assert least.size == 2
+    assert least.witnesses == 6
+    assert sorted(least.rows)[1] == ("x", -50)
+    first = w.minimize(context.textFile(str(path)), fails=lambda lines: "twenty" in lines)
+    assert first.sources == {str(path): ["twenty"]}
+    assert first.places == {str(path): [f"{path}, byte 4"]}
+    with pytest.raises(whence.WhenceError, match=r"has a CartesianRDD.*Make the same program with w.context"):
+        w.minimize(lengths.cartesian(lengths), fails=bool)

@@ -152,6 +152,34 @@ def test_the_witnesses_of_a_trace_are_explained(w: whence.Session, log: DataFram
     log.drop("at").write.parquet(str(tmp_path / "log"))
     rows = w.spark.read.parquet(str(tmp_path / "log"))
     totals = rows.where("agent = 'badAgent' and hour >= 22").groupBy("agent").agg(F.sum("bytes").alias("total"))
-    answer = w.backward(totals).explain()
+    trace = w.backward(totals)
+    answer = trace.explain(with_keys=True)
     assert answer.sql == "agent = 'badAgent' and hour >= 22"
     assert answer.bad_rows == rows.where(answer.sql).count()
+    unasked = trace.explain()
+    assert not {"agent", "hour"} & set(unasked.columns), "what the query itself says explains nothing"
+    assert unasked.causes == (), "and the other columns are noise"
+    assert trace.explain(columns=["hour", "bytes"]).causes[0].sql == "hour >= 22"
+
+
+def test_keys_are_known_behind_renames_joins_and_windows(w: whence.Session, spark: SparkSession) -> None:
+    """Of the bad group, what sets it apart beside its key is told."""
+    shops = [(n, f"city {n % 4}") for n in range(12)]
+    sales = [(n, n % 12, n % 5 if n % 12 != 7 else 60 + n % 5, n * 7919 % 101) for n in range(600)]
+    spark.createDataFrame(shops, "shop int, city string").createOrReplaceTempView("explain_shops")
+    spark.createDataFrame(sales, "id int, at int, amount int, noise int").createOrReplaceTempView("explain_sales")
+    totals = spark.sql(
+        """SELECT place, total FROM (
+             SELECT s AS place, sum(amount) AS total
+             FROM (SELECT at AS s, amount FROM explain_sales) JOIN explain_shops ON shop = s GROUP BY s
+           ) WHERE total > 1000"""
+    )
+    answer = w.backward(totals).explain("explain_sales")
+    assert answer.columns == ("id", "amount", "noise")
+    assert [cause.sql for cause in answer.causes] == ["amount >= 60"]
+    assert w.backward(totals).explain("explain_shops").columns == ("city",), "the join makes its key the group's"
+    ranked = spark.sql("SELECT id, sum(amount) OVER (PARTITION BY at) t FROM explain_sales").where("t > 1000")
+    assert w.backward(ranked).explain().columns == ("id", "amount", "noise")
+    alone = spark.sql("SELECT city, shop, count(*) FROM explain_shops GROUP BY ALL").where("shop = 3")
+    with pytest.raises(whence.WhenceError, match=r"every column of explain_shops \(shop, city\)"):
+        w.backward(alone).explain()

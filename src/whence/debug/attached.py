@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.actors import ActorStore
 from whence.debug.trace import Trace
+from whence.rdd import LineageContext
 
 
 class Attached(Protocol):
@@ -16,5 +17,8 @@ class Attached(Protocol):
 
     @property
     def actors(self) -> ActorStore: ...
+
+    @property
+    def context(self) -> LineageContext: ...
 
     def backward(self, df: DataFrame) -> Trace: ...

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from whence.debug.replay import Restriction, restricted
+from whence.debug.one_by_one import ROW_BY_ROW, WORLD, asked_values, one_by_one
 from whence.debug.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worlds
 from whence.model import WhenceError
 from whence.model.progress import working
@@ -22,14 +22,9 @@ from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.sources import FILE, ROW, identify
 
-# Where the query must be run again without each witness, it is run at most so many times.
-MOST_RUNS = 200
-
 _CHOOSING = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Project")
-_ROW_BY_ROW = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "Project", "Generate", "Expand")
 _COLUMNS = ("output", "source", "record", "influence", "without", "outcome")
 _SCHEMA = "output bigint, source string, record string, influence double, without double, outcome string, row string"
-_WORLD = "whence_world"
 _FLOATS = ("float", "double")
 
 
@@ -76,20 +71,20 @@ def _of_source(
     c = lineage.c
     pairs = _pairs(found, places)  # output, identity...
     ids = pairs.columns[1:]
-    nobody = c.spark.range(1).select(*[F.lit(None).cast("bigint").alias(i) for i in ids], F.lit(NO_WORLD).alias(_WORLD))
-    numbered = pairs.select(*ids).distinct().withColumn(_WORLD, F.monotonically_increasing_id())
+    nobody = c.spark.range(1).select(*[F.lit(None).cast("bigint").alias(i) for i in ids], F.lit(NO_WORLD).alias(WORLD))
+    numbered = pairs.select(*ids).distinct().withColumn(WORLD, F.monotonically_increasing_id())
     worlds = c.materialise(c.plan_of(numbered.union(nobody)))
     count = worlds.count() - 1
     outcomes = _in_all_worlds(lineage, found, position, places, worlds, count) if count else None
     if outcomes is None:
-        outcomes = _one_by_one(lineage, found, position, name, places, worlds)
+        outcomes = one_by_one(lineage, found, position, name, places, worlds)
     renamed = worlds.withColumnsRenamed({i: f"of_{i}" for i in ids})
     asked = pairs.join(renamed, [F.col(i) == F.col(f"of_{i}") for i in ids]).drop(*[f"of_{i}" for i in ids])
     values = _values(found, position)
     told = (
         asked.join(values, OUTPUT)
-        .join(outcomes.withColumnsRenamed({OUTPUT: "of_output", _WORLD: "of_world"}),
-              (F.col(OUTPUT) == F.col("of_output")) & (F.col(_WORLD) == F.col("of_world")), "left")
+        .join(outcomes.withColumnsRenamed({OUTPUT: "of_output", WORLD: "of_world"}),
+              (F.col(OUTPUT) == F.col("of_output")) & (F.col(WORLD) == F.col("of_world")), "left")
         .withColumn("outcome", F.coalesce("outcome", F.lit("gone")))
     )  # fmt: skip
     record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
@@ -109,12 +104,7 @@ def _pairs(found: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
 
 
 def _values(found: Evaluation, position: int) -> DataFrame:
-    c = found.c
-    assert found.output is not None
-    assert found.rows is not None
-    column = c.output(found.lineage.tree.plan)[position]
-    value = c.project([found.output, c.alias(column, "value")], c.plan_of(found.rows))
-    return c.frame(value).select(OUTPUT, F.col("value").cast("double"))
+    return asked_values(found, {"value": position}).select(OUTPUT, F.col("value").cast("double"))
 
 
 def _with_rows(
@@ -160,9 +150,11 @@ def _in_all_worlds(
         everywhere = Worlds(lineage, places, c.plan_of(numbered), count, alone=_alone(c, lineage.tree))
         form = everywhere.form(lineage.tree)
         if isinstance(form, Removal):
-            return c.spark.createDataFrame([], f"output bigint, {_WORLD} bigint, without double, outcome string")
+            return c.spark.createDataFrame([], f"output bigint, {WORLD} bigint, without double, outcome string")
         if not isinstance(form, Changed | Full):
             return None
+        if any(isinstance(origin, Node) and origin.kind == "Union" for origin in form.ids):
+            return None  # the rows of its branches are not told apart
         return _outcomes(found, form, c.output(lineage.tree.plan)[position])
     except NoWorlds:
         return None
@@ -175,13 +167,13 @@ def _outcomes(found: Evaluation, form: Changed | Full, value: Attr) -> DataFrame
     told = [c.alias(a, f"s{n}") for n, a in enumerate(stable)]
     passes = [c.alias(a, f"p{n}") for n, a in enumerate(form.passes)]
     anew = form.anew if isinstance(form, Changed) else form.plan
-    rows = c.frame(c.project([c.alias(form.world, _WORLD), c.alias(value, "without"), *told, *passes], anew))
+    rows = c.frame(c.project([c.alias(form.world, WORLD), c.alias(value, "without"), *told, *passes], anew))
     rows = rows.withColumn("without", F.col("without").cast("double"))
     kept = reduce(Column.__and__, [F.coalesce(f"p{n}", F.lit(False)) for n in range(len(passes))], F.lit(True))
     outcome = F.when(~kept, "filtered").when(F.col("without").isNull(), "null").otherwise("value")
     asked = _asked(found, form, stable)
     there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
-    found_anew = rows.join(asked, there).select(OUTPUT, _WORLD, "without", outcome.alias("outcome"))
+    found_anew = rows.join(asked, there).select(OUTPUT, WORLD, "without", outcome.alias("outcome"))
     if isinstance(form, Full):
         return found_anew
     return found_anew.union(_unaffected(found, form, value, asked, stable))
@@ -198,13 +190,13 @@ def _unaffected(found: Evaluation, form: Changed, value: Attr, asked: DataFrame,
         ], form.plan)
     )  # fmt: skip
     there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
-    affected = c.frame(form.affected).toDF(_WORLD, *[f"of{n}" for n in range(len(form.keys))])
-    worlds = affected.select(_WORLD).distinct()
+    affected = c.frame(form.affected).toDF(WORLD, *[f"of{n}" for n in range(len(form.keys))])
+    worlds = affected.select(WORLD).distinct()
     every = rows.join(asked, there).crossJoin(worlds)
     names = [F.col(f"k{n}").eqNullSafe(F.col(f"of{n}")) for n in range(len(form.keys))]
-    changed = affected.withColumnRenamed(_WORLD, "changed")
-    left = every.join(changed, [F.col(_WORLD) == F.col("changed"), *names], "leftanti")
-    return left.select(OUTPUT, _WORLD, F.col("without").cast("double"), F.lit("value").alias("outcome"))
+    changed = affected.withColumnRenamed(WORLD, "changed")
+    left = every.join(changed, [F.col(WORLD) == F.col("changed"), *names], "leftanti")
+    return left.select(OUTPUT, WORLD, F.col("without").cast("double"), F.lit("value").alias("outcome"))
 
 
 def _asked(found: Evaluation, form: Changed | Full, stable: Sequence[Attr]) -> DataFrame:
@@ -272,56 +264,9 @@ def _alone(c: Catalyst, node: Node) -> bool:
     return all(
         not n.subqueries
         and (
-            n.kind in _ROW_BY_ROW
+            n.kind in ROW_BY_ROW
             or not n.children
             or (n.kind == "Join" and str(n.plan.joinType().toString()) in ("Inner", "Cross", "LeftOuter", "RightOuter"))
         )
         for n in below.walk()
     )
-
-
-# --- one world after the other
-
-
-def _one_by_one(
-    lineage: SqlLineage,
-    found: Evaluation,
-    position: int,
-    name: str,
-    places: Sequence[ReadingPlace],
-    numbered: DataFrame,
-) -> DataFrame:
-    """Run the asked query once without each witness."""
-    c = lineage.c
-    schema = f"output bigint, {_WORLD} bigint, without double, outcome string"
-    rows = [row for row in numbered.collect() if row[_WORLD] != NO_WORLD]
-    outputs = [row[0] for row in _values(found, position).collect()]
-    if not rows:
-        return c.spark.createDataFrame([], schema)
-    if len(rows) > MOST_RUNS or len(outputs) > 1:
-        raise WhenceError(
-            f"The influence of {len(rows):,} rows of {name} on {len(outputs):,} output rows would need as many runs of "
-            f"the query: it has an operator ({_hindrance(lineage)}) that whence cannot compute without each of many "
-            f"rows at once. Ask about one output row with at most {MOST_RUNS} witnesses."
-        )
-    told = []
-    for i, row in enumerate(rows):
-        with working(f"leaving out row {i + 1} of {len(rows)} of {name}"):
-            one = c.frame(c.plan_of(numbered.where(F.col(_WORLD) == row[_WORLD]).drop(_WORLD)))
-            without = restricted(lineage, None, Restriction("leftanti", {place.number: one for place in places}))
-            first = c.frame(c.project([c.alias(c.output(c.plan_of(without))[position], "x")], c.plan_of(without)))
-            values = first.select(F.col("x").cast("double")).head(2)
-        if len(values) > 1:
-            raise WhenceError(
-                "Without one of its witnesses the asked row becomes several rows, so there is no one value to compare "
-                "with. Ask about a column of an aggregate."
-            )
-        if values:
-            value = values[0][0]
-            told.append((outputs[0], row[_WORLD], value, "null" if value is None else "value"))
-    return c.spark.createDataFrame(told, schema)
-
-
-def _hindrance(lineage: SqlLineage) -> str:
-    plain = (*_CHOOSING, *_ROW_BY_ROW, "Aggregate", "Window", "Distinct", "Union")
-    return next((n.text for n in lineage.tree.walk() if n.children and n.kind not in (*plain, "Join")), "a subquery")

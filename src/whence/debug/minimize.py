@@ -7,38 +7,24 @@ those rows.
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark import RDD
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.debug.attached import Attached
+from whence.debug.ddmin import MOST_SECONDS, MOST_TESTS, SMALL, DoesNotFail, Range, Search, Test, ddmin, size
 from whence.debug.trace import Trace
 from whence.model import WhenceError
-from whence.model.progress import working
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import FEW_ROWS, Plan, class_name, id_of, to_list
 
 _POSITION = "whence_position"
 _ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
-Fails = Callable[[list[Row]], bool]
-
-
-MOST_TESTS = 2_000
-MOST_SECONDS = 3_600.0
-
-
-class DoesNotFail(WhenceError):
-    pass
-
-
-class _Stopped(Exception):
-    pass
+Fails = Callable[[list[Any]], bool]
 
 
 @dataclass(frozen=True)
@@ -46,11 +32,13 @@ class Minimal:
     """`sources`: rows of each source, all of which are needed for the failure (unless `stopped` says why that is not
     known)."""
 
-    sources: Mapping[str, list[Row]]
-    rows: list[Row]  # what the query gives on them
+    sources: Mapping[str, list[Any]]
+    rows: list[Any]  # what the query gives on them
     witnesses: int  # how many rows the failing output came from
     tests: int  # how often the query was run to find them
     stopped: str = ""  # why the search ended before it was known that all of these rows are needed
+    places: Mapping[str, list[str]] = field(default_factory=dict)  # of an RDD's records: where each was read
+    notes: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -59,9 +47,9 @@ class Minimal:
 
 def minimize(
     session: Attached,
-    df: DataFrame,
+    asked: DataFrame | RDD[Any],
     fails: Fails,
-    rows: list[Row] | None = None,
+    rows: list[Any] | None = None,
     *,
     tests: int = MOST_TESTS,
     seconds: float = MOST_SECONDS,
@@ -69,21 +57,19 @@ def minimize(
     """`fails(rows)` says whether these result rows show the fault. `rows`: the result, where it is at hand already.
 
     After `tests` runs of the query or `seconds` the search ends with the smallest set of rows so far."""
-    if not hasattr(df, "_jdf"):
-        raise WhenceError(
-            f"minimize takes a DataFrame, and this is a {type(df).__name__}. Of an RDD, trace the failing record to "
-            "its sources (rdd.filter(...).getLineage().goBackAll().collect()) and make a DataFrame of them."
-        )
-    if tests < 1 or seconds <= 0:
-        raise WhenceError(
-            f"minimize needs at least one test and some time; it was given {tests} and {seconds} seconds."
-        )
+    if isinstance(asked, RDD):
+        from whence.debug.minimize_rdd import minimize_rdd
+
+        return minimize_rdd(session, asked, fails, rows, tests, seconds)
+    if not hasattr(asked, "_jdf"):
+        raise WhenceError(f"minimize takes a DataFrame or an RDD, and this is a {type(asked).__name__}.")
+    df, search = asked, Search(tests, seconds)
     rows = df.collect() if rows is None else rows
     if not fails(rows):
         raise DoesNotFail("fails(rows) is not true for the rows of this DataFrame, so there is nothing to minimise.")
     alone = next((row for row in rows if fails([row])), None)
     asked = df if alone is None else only_row(df, alone, _keys(df, alone, rows))
-    return _Minimizing(session, df, asked, fails, tests, seconds).run()
+    return _Minimizing(session, df, asked, fails, search).run()
 
 
 def only_row(df: DataFrame, row: Row, positions: Sequence[int] | None = None) -> DataFrame:
@@ -110,25 +96,13 @@ def _keys(df: DataFrame, row: Row, rows: Sequence[Row]) -> list[int] | None:
     return positions if positions and len(same) == 1 else None
 
 
-Range = tuple[int, int]  # half open, among the witnesses of all readings put one after the other
-# Up to this many witnesses, each test runs without what makes large queries fast and small ones slow.
-_SMALL = 100_000
-# Of more, tests are of small pieces: on average half of the rows are run until one fails, not one and a half times all.
-_PIECES = 16
-
-
 class _Minimizing:
     """The witnesses are those of `asked`; what is run on parts of them is `df` itself, since the asked row's own values
     change with them."""
 
-    def __init__(
-        self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails, most_tests: int, seconds: float
-    ) -> None:
+    def __init__(self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails, search: Search) -> None:
         self._fails = fails
-        self._most_tests = most_tests
-        self._seconds = seconds
-        self._end = time.monotonic() + seconds
-        self._smallest: list[Range] | None = None  # that was seen to fail
+        self._search = search
         self._trace: Trace = session.backward(asked)
         self._lineage: SqlLineage = self._trace._lineage
         self._whole: SqlLineage = session.backward(df)._lineage
@@ -137,56 +111,23 @@ class _Minimizing:
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
         self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
         self._numbered = 0  # witnesses that have a number
-        self.tests = 0
 
     def run(self) -> Minimal:
         total = self._materialise()
-        stopped = ""
-        try:
-            least = self._least()
-            if _size(least) == total and not self._still_fails(least):
-                raise DoesNotFail(
-                    "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how "
-                    "many there are."
-                )
-        except _Stopped as limit:
-            everything = [(first, first + count) for *_, runs in self._kept.values() for first, _, count in runs]
-            least = everything if self._smallest is None else self._smallest
-            stopped = f"stopped after {limit}: {_size(least):,} rows are the fewest so far, and may not all be needed"
-        return Minimal(self._rows_of(least), self._query(least).collect(), total, self.tests, stopped)
-
-    def _least(self) -> list[Range]:
-        """Reading by reading, the largest first: a join needs one row of each side, which one search over all sides
-        together would take long to see. Again, as long as one reading's loss lets another lose more."""
         spans = {number: [(first, first + count) for first, _, count in kept[3]] for number, kept in self._kept.items()}
-        shrunk = True
-        while shrunk:
-            shrunk = False
-            for number in sorted(spans, key=lambda n: -_size(spans[n])):
-                others = [r for other, ranges in spans.items() if other != number for r in ranges]
-                before = spans[number]
-                if _size(before):
-                    fails = partial(self._fails_with, others)
-                    spans[number] = [] if fails([]) else self._least_of(number, before, others, fails)
-                    shrunk = shrunk or _size(before) > _size(spans[number])
-            shrunk = shrunk and len(spans) > 1 and max(map(_size, spans.values())) > 1
-        return [r for ranges in spans.values() for r in ranges]
+        least, stopped = self._search.run(self._fails_on, spans, self._cut)
+        return Minimal(self._rows_of(least), self._query(least).collect(), total, self._search.tests, stopped)
 
-    def _least_of(
-        self, number: int, ranges: list[Range], others: list[Range], fails: Callable[[Sequence[Range]], bool]
-    ) -> list[Range]:
+    def _cut(self, number: int, ranges: list[Range], others: list[Range], fails: Test) -> list[Range]:
         """Many witnesses are first cut down to few, which are then kept apart: a test reads all that is kept."""
-        for enough in (_SMALL, FEW_ROWS):
-            if _size(ranges) > enough:
-                ranges = _ddmin(ranges, fails, enough)
-                if 1 < _size(ranges) <= enough:
+        for enough in (SMALL, FEW_ROWS):
+            if size(ranges) > enough:
+                ranges = ddmin(ranges, fails, enough)
+                if 1 < size(ranges) <= enough:
                     place, _, output, _ = self._kept[number]
                     ranges = self._keep(place, self._leaf(number, ranges), output)
-                    self._smallest = [*others, *ranges]  # under their new numbers
-        return _ddmin(ranges, fails)
-
-    def _fails_with(self, others: list[Range], ranges: Sequence[Range]) -> bool:
-        return self._still_fails([*others, *ranges])
+                    self._search.smallest = [*others, *ranges]  # under their new numbers
+        return ddmin(ranges, fails)
 
     def _materialise(self) -> int:
         for place in self._lineage.readings:
@@ -207,18 +148,9 @@ class _Minimizing:
         self._kept[place.number] = (place, kept, output, runs)
         return [(first, first + count) for first, _, count in runs]
 
-    def _still_fails(self, ranges: Sequence[Range]) -> bool:
-        if self.tests >= self._most_tests:
-            raise _Stopped(f"{self.tests:,} tests")
-        if time.monotonic() > self._end:
-            raise _Stopped(f"{self._seconds:g} seconds and {self.tests:,} tests")
-        self.tests += 1
+    def _fails_on(self, ranges: Sequence[Range]) -> bool:
         shape = Row(*self._names)
-        with working(f"test {self.tests}: does it still fail on {_size(ranges):,} rows?"):
-            failed = bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
-        if failed and (self._smallest is None or _size(ranges) < _size(self._smallest)):
-            self._smallest = list(ranges)
-        return failed
+        return bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
 
     def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
         c = self._c
@@ -238,7 +170,7 @@ class _Minimizing:
             return self._leaf(leaves[node], ranges) if node in leaves else None
 
         plan = rebuild(self._c, self._whole.tree, replace)
-        small = sum(count for *_, runs in self._kept.values() for *_, count in runs) <= _SMALL
+        small = sum(count for *_, runs in self._kept.values() for *_, count in runs) <= SMALL
         return self._c.small_frame(plan) if small else self._c.frame(plan)
 
     def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
@@ -249,62 +181,3 @@ class _Minimizing:
                 rows += self._c.frame(self._leaf(place.number, ranges)).collect()
             found[name] = list(dict.fromkeys(rows)) if len(places) > 1 else rows
         return found
-
-
-def _size(ranges: Sequence[Range]) -> int:
-    return sum(high - low for low, high in ranges)
-
-
-def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
-    """As many pieces of about the same size, in order."""
-    total = _size(ranges)
-    bounds = [total * n // parts for n in range(parts + 1)]
-    pieces: list[list[Range]] = []
-    for start, stop in itertools.pairwise(bounds):
-        piece, before = [], 0
-        for low, high in ranges:
-            first, last = max(start - before, 0), min(stop - before, high - low)
-            if first < last:
-                piece.append((low + first, low + last))
-            before += high - low
-        if piece:
-            pieces.append(piece)
-    return pieces
-
-
-def _ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough: int = 1) -> list[Range]:
-    """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself, or it is as small as asked."""
-    parts = _first_cut(ranges)
-    while _size(ranges) > enough:
-        parts = min(parts, _size(ranges))
-        pieces = _cut(ranges, parts)
-        smaller = next((piece for piece in pieces if fails(piece)), None)
-        if smaller is not None:
-            ranges, parts = smaller, _first_cut(smaller)
-            continue
-        left = _needed(pieces, fails) if parts > 2 else pieces
-        if len(left) < len(pieces):
-            ranges, parts = _all_of(left), max(len(left), 2)
-        elif parts >= _size(ranges):
-            break
-        else:
-            parts *= 2
-    return ranges
-
-
-def _first_cut(ranges: Sequence[Range]) -> int:
-    return _PIECES if _size(ranges) > _SMALL else 2
-
-
-def _needed(pieces: list[list[Range]], fails: Callable[[Sequence[Range]], bool]) -> list[list[Range]]:
-    """The pieces that are left when, one after the other, each is dropped without which it still fails."""
-    left = list(pieces)
-    for piece in pieces:
-        others = [other for other in left if other is not piece]
-        if others and fails(_all_of(others)):
-            left = others
-    return left
-
-
-def _all_of(pieces: Sequence[Sequence[Range]]) -> list[Range]:
-    return [r for piece in pieces for r in piece]

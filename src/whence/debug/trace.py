@@ -240,15 +240,28 @@ class Trace:
             self._names_or_error(source)
         return influence(self._lineage, self._found_per_output, column, self._names, source)
 
-    def explain(self, source: str | None = None, **options: Any) -> Explanation:
+    def explain(self, source: str | None = None, *, with_keys: bool = False, **options: Any) -> Explanation:
         """Conditions on a source's columns that set the witnesses apart from its other rows.
 
-        Without `source`: of the source with the most witnesses that are not all of its rows."""
+        Without `source`: of the source with the most witnesses that are not all of its rows. What the query itself
+        groups or filters by chose the witnesses and explains nothing: only `with_keys` or `columns` takes it in."""
         from whence.debug.explain import explain
+        from whence.debug.explain_keys import key_columns
 
         with self._lineage.c.quietly():
-            places = self._names_or_error(source or self._source_to_explain())
-            return explain(self._rows_of(places), self._others_of(places), **options)
+            name = source or self._source_to_explain()
+            places = self._names_or_error(name)
+            rows = self._rows_of(places)
+            if not with_keys and options.get("columns") is None:
+                keys = key_columns(self._lineage.c, self._lineage.tree, places)
+                options["columns"] = [column for column in rows.columns if column not in keys]
+                if not options["columns"]:
+                    raise WhenceError(
+                        f"There is nothing to explain: the query groups or filters by every column of {name} "
+                        f"({', '.join(keys)}), and a condition on these says only what was asked. "
+                        "explain(with_keys=True) takes them in."
+                    )
+            return explain(rows, self._others_of(places), **options)
 
     # --- how it is computed
 

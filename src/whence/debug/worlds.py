@@ -398,6 +398,18 @@ class Worlds:
             plan, world = c.extend(plan, [either]), either.toAttribute()
         return Full(plan, world, {**left.ids, **right.ids})
 
+    def _union(self, node: Node, forms: Sequence[Form]) -> Full:
+        """Of branches in several forms: enough for what is aggregated above; which row is which is not told."""
+        c = self._c
+        sides = [self.full(form) for form in forms]
+        children = zip(node.children, sides, strict=True)
+        plan = c.union([c.project([*c.output(child.plan), side.world], side.plan) for child, side in children])
+        *own, number = c.output(plan)
+        world = c.alias(number, "whence_world")
+        pairs = zip(own, c.output(node.plan), strict=True)
+        named = [a if id_of(a) == id_of(outer) else c.alias_as(a, outer) for a, outer in pairs]
+        return Full(c.project([*named, world], plan), world.toAttribute(), {node: ()})
+
 
 _IN_FULL: Mapping[str, Callable[[Worlds, Node, Sequence[Form]], Full]] = {
     "Aggregate": Worlds._aggregate,
@@ -405,6 +417,7 @@ _IN_FULL: Mapping[str, Callable[[Worlds, Node, Sequence[Form]], Full]] = {
     "Distinct": Worlds._distinct,
     "Filter": Worlds._filter,
     "Join": Worlds._join,
+    "Union": Worlds._union,
 }
 
 

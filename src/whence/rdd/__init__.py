@@ -3,12 +3,19 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from whence.rdd.again import Program
     from whence.rdd.context import LineageContext
     from whence.rdd.lineage_rdd import LineageRDD
     from whence.rdd.tables import LineageMissing
     from whence.rdd.trace import Traced
 
-_WHERE = {"LineageContext": "context", "LineageMissing": "tables", "LineageRDD": "lineage_rdd", "Traced": "trace"}
+_WHERE = {
+    "LineageContext": "context",
+    "LineageMissing": "tables",
+    "LineageRDD": "lineage_rdd",
+    "Program": "again",
+    "Traced": "trace",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -20,4 +27,4 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"whence.rdd.{_WHERE[name]}"), name)
 
 
-__all__ = ["LineageContext", "LineageMissing", "LineageRDD", "Traced"]
+__all__ = ["LineageContext", "LineageMissing", "LineageRDD", "Program", "Traced"]

@@ -10,8 +10,9 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark import RDD, SparkContext
@@ -31,6 +32,9 @@ from whence.rdd.textfiles import Split, split_of
 from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
+
+if TYPE_CHECKING:
+    from whence.rdd.again import Instead
 
 LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
@@ -97,6 +101,7 @@ class LineageContext(SparkContext):
         self._sources: dict[int, LineageRDD] = {}
         self._inner: dict[tuple[int, ...], LineageRDD] = {}
         self._splits: dict[int, _Splits] = {}
+        self._instead: ContextVar[Instead | None] = ContextVar("instead", default=None)  # for a thread of its own
         self._open = Tables(self._directory)
         self._open.elsewhere = walking(self)
         self.large = LARGE

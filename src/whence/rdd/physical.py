@@ -84,6 +84,9 @@ class Computed(PipelinedRDD[Any, Any]):
 
     @_one_at_a_time
     def _plain(self) -> RDD[Any]:
+        instead = self.ctx._instead.get()
+        if instead is not None:
+            return instead.twin(self)
         under: list[Computed] = [self]
         while under:  # a loop: a program may have more steps than Python's stack has frames
             made = under[-1]
