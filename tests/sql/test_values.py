@@ -244,3 +244,9 @@ def test_rows_that_differ_in_a_microsecond_are_no_proof(tiny: SparkSession) -> N
     for column in ("t", "n"):
         assert compare(one.select(column), one.select(column)).ok
         assert not compare(one.select(column), other.select(column)).ok
+
+
+def test_rows_of_any_type_are_verified(w: whence.Session) -> None:
+    """Maps cannot be compared, and Python has no year 10000."""
+    query = "select map('a', id) m, make_ym_interval(1, id) i, date '+12024-01-01' d, array(id) a from range(2)"
+    assert w.verify(w.spark.sql(query), rows=2).ok

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.debug.trace import Trace
@@ -9,6 +12,7 @@ from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
 from whence.sql import SqlLineage
 from whence.sql import touched as forwarding
+from whence.sql.catalyst import Attr, Catalyst
 from whence.sql.matching import matches, names_of
 
 
@@ -27,18 +31,35 @@ def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:
     return Trace(to, direction="forward", root=touched, seeds=seeds)
 
 
+# Beside plain types: their values come to Python and back as they were, but for what compares equal anyway.
+_COMPARED = ("float", "double", "timestamp")
+
+
 def verify_rows(lineage: SqlLineage, rows: int) -> Verdict:
     """Each of the first `rows` rows, in hash order, traced and proven on its own."""
-    df = lineage.frame
     c = lineage.c
-    names = [f"c{i}" for i in range(len(df.columns))]
-    plain = df.toDF(*names)
-    picked = plain.distinct().orderBy(F.xxhash64(*names)).limit(rows).collect()
+    names = [f"c{i}" for i in range(len(lineage.frame.columns))]
+    plain = lineage.frame.toDF(*names)
+    own = c.output(c.plan_of(plain))
+    # Maps cannot be compared, and Python has no values for some types: these are told by their contents.
+    odd = [a for a in own if not c.is_plain(a) and c.type_of(a) not in _COMPARED]
+    try:
+        return _verify_picked(c, plain, odd, rows)
+    except (ValueError, OverflowError):  # a date beyond the year 9999, which Python does not have
+        return _verify_picked(c, plain, own, rows)
+
+
+def _verify_picked(c: Catalyst, plain: DataFrame, odd: Sequence[Attr], rows: int) -> Verdict:
+    left_out = {a.name() for a in odd}
+    hashes = [c.alias(h, f"h{i}") for i, h in enumerate(c.content_hashes(odd))] if odd else []
+    told = c.frame(c.extend(c.plan_of(plain), hashes)) if hashes else plain
+    names = [*(n for n in plain.columns if n not in left_out), *(f"h{i}" for i in range(len(hashes)))]
+    picked = told.select(*names).distinct().orderBy(F.xxhash64(*names)).limit(rows).collect()
     for row in picked:
         condition = F.lit(True)
         for name, value in zip(names, row, strict=True):
-            condition = condition & plain[name].eqNullSafe(F.lit(value))
-        verdict = Trace(SqlLineage(c, plain.where(condition))).verify()
+            condition = condition & told[name].eqNullSafe(F.lit(value))
+        verdict = Trace(SqlLineage(c, told.where(condition).select(*plain.columns))).verify()
         if not verdict.ok:
             return verdict
     return Verdict(True)
