@@ -10,13 +10,14 @@ from typing import TypeVar
 _ACTIVE = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _IN_LINES = re.compile(f"[{_ACTIVE}]")
 _IN_A_LINE = re.compile(rf"[\t\n{_ACTIVE}]")
+_IN_COLUMNS = re.compile(rf"[\n{_ACTIVE}]")
 
 T = TypeVar("T")
 
 
-def visible(value: object, *, lines: bool = False) -> str:
-    """The text with such characters spelled out (`\\x1b`); `lines`: it may have several lines, and tabs."""
-    return (_IN_LINES if lines else _IN_A_LINE).sub(_spelled, str(value))
+def visible(value: object, *, lines: bool = False, tabs: bool = False) -> str:
+    """The text with such characters spelled out (`\\x1b`); `lines`: it may have several lines, and tabs; or `tabs`."""
+    return (_IN_LINES if lines else _IN_COLUMNS if tabs else _IN_A_LINE).sub(_spelled, str(value))
 
 
 def _spelled(found: re.Match[str]) -> str:

@@ -203,7 +203,7 @@ class Traced(LineageRDD):
         for place, positions in self.state.items():
             some = positions[:left]
             for position, record in zip(some.tolist(), records_at(self.ctx, place, some), strict=True):
-                print(f"{visible(self.ctx._where(place, position))}\t{visible(record)}")
+                print(f"{visible(self.ctx._where(place, position))}\t{visible(record, tabs=True)}")
             left -= len(some)
             if left <= 0:
                 break
