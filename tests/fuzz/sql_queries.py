@@ -66,7 +66,9 @@ def _tables(draw: st.DrawFn) -> Table:
     kinds = ("int", *draw(st.lists(st.sampled_from(oracle.KINDS), min_size=1, max_size=3)))
     row = st.tuples(*[st.sampled_from(oracle.SOME[kind]) for kind in kinds])
     rows = draw(st.lists(row, max_size=6))
-    return Table(kinds, tuple(rows), draw(st.sampled_from(_FORMATS)))
+    # ORC keeps no collations.
+    formats = [name for name in _FORMATS if name != "orc" or "lcase" not in kinds]
+    return Table(kinds, tuple(rows), draw(st.sampled_from(formats)))
 
 
 @st.composite

@@ -259,9 +259,11 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
         _follow(evaluation, link.block, c.filter(c.parse("false"), nothing))
     elif link.condition is None and not carried:
         _descend(evaluation, link.block)
-    elif few is not None and len(few) == 1 and not carried and all_survive(c, link.keys, few[0]):
+    elif few is not None and len(few) == 1 and not carried and all_survive(c, link.keys, few[0][: len(link.keys)]):
         assert link.condition is not None
-        known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, few[0], strict=True)}
+        # Without keys (a condition on the other side alone) a row only says that something is asked for.
+        values = few[0][: len(link.keys)]
+        known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, values, strict=True)}
         _descend(evaluation, link.block, c.conjunction([*_hints(c, link, few), c.substitute(link.condition, known)]))
     else:
         if carried or among is None or not among.local:
