@@ -126,3 +126,11 @@ def test_a_semi_join_whose_condition_is_on_the_other_side_alone(w: whence.Sessio
     trace = w.backward(query.where("k = 1"))
     assert {name: ids(trace[name]) for name in trace.sources} == {"birds": list(range(1, 24, 3)), "r": [4]}
     assert trace.verify().ok
+
+
+def test_forward_from_rows_that_only_decide_which_others_are_kept(
+    w: whence.Session, birds: DataFrame, bees: DataFrame
+) -> None:
+    left = birds.join(bees, "k", "left_anti").groupBy("k").count()
+    assert left.collect() != []
+    assert w.forward(bees.where("id = 100"), to=left).rows.collect() == []
