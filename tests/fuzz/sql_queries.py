@@ -239,11 +239,11 @@ class Tally:
 def prepared(spark: SparkSession) -> None:
     for name, value in SETTINGS.items():
         spark.conf.set(name, value)
-    spark.udf.register("fuzz_odd", F.udf(_odd, "bigint"))
 
+    def odd(number: int | None) -> int | None:  # in here, since executors do not see the tests' modules
+        return None if number is None else number * 2 + 1
 
-def _odd(number: int | None) -> int | None:
-    return None if number is None else number * 2 + 1
+    spark.udf.register("fuzz_odd", F.udf(odd, "bigint"))
 
 
 def check(w: whence.Session, case: Case, home: Path, tally: Tally) -> None:
