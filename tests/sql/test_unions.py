@@ -134,3 +134,15 @@ def test_forward_from_rows_that_only_decide_which_others_are_kept(
     left = birds.join(bees, "k", "left_anti").groupBy("k").count()
     assert left.collect() != []
     assert w.forward(bees.where("id = 100"), to=left).rows.collect() == []
+
+
+def test_exists_that_speaks_of_nothing_outside(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:
+    text = "SELECT id FROM birds WHERE id = 3 AND"
+    there = w.backward(w.spark.sql(f"{text} EXISTS (SELECT * FROM bees WHERE id > 103)"))
+    assert {name: ids(there[name]) for name in there.sources} == {"birds": [3], "bees": [104, 105]}
+    assert there.verify().ok
+    none = w.backward(
+        w.spark.sql("SELECT id FROM birds WHERE id = 3 AND NOT EXISTS (SELECT * FROM bees WHERE id > 200)")
+    )
+    assert {name: ids(none[name]) for name in none.sources} == {"birds": [3], "bees": []}
+    assert none.verify().ok

@@ -213,11 +213,11 @@ class Builder:
         return UnsupportedOperator(node.kind, place_of(self.root, node), reason)
 
     def _with_subqueries(self, node: Node, annotated: Annotated) -> Annotated:
-        """Every row of a node that compares with a scalar subquery comes from the subquery's rows too."""
+        """Every row of a node that compares with a scalar subquery, or asks if one has rows, comes from its rows too."""
         links: list[Lookup] = []
         marks: list[Plan] = []
         for key, below in node.subqueries.items():
-            if node.subquery_kinds[key] != "ScalarSubquery":
+            if node.subquery_kinds[key] not in ("ScalarSubquery", "Exists alone"):
                 raise self.unsupported(node, f"its {node.subquery_kinds[key]} could not be turned into a join")
             mark = self.c.alias(self.c.true, "whence_present")
             marks.append(mark)

@@ -294,6 +294,12 @@ class Catalyst(Making, Files):
                 found.setdefault(id_of(sub), sub)
         return list(found.values())
 
+    def kind_of_subquery(self, expr: Expr) -> str:
+        """An EXISTS that speaks of nothing outside of it, which Spark makes no join of, is told from others."""
+        kind = class_name(expr)
+        alone = kind == "Exists" and expr.outerAttrs().isEmpty() and expr.joinCond().isEmpty()
+        return "Exists alone" if alone else kind
+
     def _subqueries_in(self, expr: Expr) -> list[Expr]:
         if not expr.containsPattern(self._with_subquery):
             return []

@@ -75,7 +75,7 @@ def tree_of(c: Catalyst, plan: Plan) -> Node:
     for expression in c.subqueries(plan):
         key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())
-        node.subquery_kinds[key] = class_name(expression)
+        node.subquery_kinds[key] = c.kind_of_subquery(expression)
     return node
 
 
