@@ -213,7 +213,7 @@ class Builder:
         return UnsupportedOperator(node.kind, place_of(self.root, node), reason)
 
     def _with_subqueries(self, node: Node, annotated: Annotated) -> Annotated:
-        """Every row of a node that compares with a scalar subquery, or asks if one has rows, comes from its rows too."""
+        """Every row of a node that compares with a scalar subquery, or asks if it has rows, comes from its rows too."""
         links: list[Lookup] = []
         marks: list[Plan] = []
         for key, below in node.subqueries.items():
