@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from pyspark import RDD, StorageLevel
 from pyspark.core.rdd import Partitioner, PipelinedRDD
 
-from whence.rdd.stages import Base, Node, StageInfo, Step, View, batch_of, flat_view, python_rdd, segments
+from whence.rdd.stages import Base, Node, StageInfo, Step, View, batch_of, bottom_up, flat_view, python_rdd, segments
 from whence.rdd.wire import Origin, Tagged
 from whence.rdd.worker import Segment, Shuffle, Stage, without_lineage
 
@@ -82,23 +82,19 @@ class Computed(PipelinedRDD[Any, Any]):
 
     # The two ways to be computed
 
+    def _has_twin(self) -> bool:
+        if self._twin is None and all(below._twin is not None for below in self._inputs):
+            self._twin = self._make_twin()
+            if self._storage is not None and not self._twin.is_cached:
+                self._twin.persist(self._storage)
+        return self._twin is not None
+
     @_one_at_a_time
     def _plain(self) -> RDD[Any]:
         instead = self.ctx._instead.get()
         if instead is not None:
             return instead.twin(self)
-        under: list[Computed] = [self]
-        while under:  # a loop: a program may have more steps than Python's stack has frames
-            made = under[-1]
-            first = [i for i in made._inputs if i._twin is None] if made._twin is None else []
-            if first:
-                under.extend(first)
-                continue
-            under.pop()
-            if made._twin is None:
-                made._twin = made._make_twin()
-                if made._storage is not None and not made._twin.is_cached:
-                    made._twin.persist(made._storage)
+        bottom_up(self, lambda made: made._inputs, Computed._has_twin)
         assert self._twin is not None
         return self._twin
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import RDD
 from pyspark.core.rdd import PipelinedRDD, _wrap_function
@@ -22,6 +22,8 @@ from whence.rdd.worker import Segment, Shuffle
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
+
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -49,6 +51,18 @@ class Step:
     node: Node
 
 
+def bottom_up(top: T, inputs: Callable[[T], Iterable[T]], made: Callable[[T], bool]) -> None:
+    """Make `top` after all that it is made from. `made` makes one, if what it needs is there, and says whether it is.
+
+    A loop: a program may have more steps than Python's stack has frames."""
+    under = [top]
+    while under:
+        if made(under[-1]):
+            under.pop()
+        else:
+            under.extend(inputs(under[-1]))
+
+
 @dataclass(eq=False)
 class Base:
     """What a stage reads. `build` gives the Java RDD under capture, once."""
@@ -66,17 +80,13 @@ class Base:
 
     @property
     def jrdd(self) -> Any:
-        under = [self]
-        while under:  # a loop: a program may have more steps than Python's stack has frames
-            base = under[-1]
-            first = [b for b in base.before if b._jrdd is None] if base._jrdd is None else []
-            if first:
-                under.extend(first)
-                continue
-            under.pop()
-            if base._jrdd is None:
-                base._jrdd = base.build()
+        bottom_up(self, lambda base: base.before, Base._built)
         return self._jrdd
+
+    def _built(self) -> bool:
+        if self._jrdd is None and all(base._jrdd is not None for base in self.before):
+            self._jrdd = self.build()
+        return self._jrdd is not None
 
     @property
     def reader(self) -> Serializer:
