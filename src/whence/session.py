@@ -215,7 +215,9 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                self._actors = ActorStore(self._files / "actors")
+                tables = self._store.location.tables
+                root = f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
+                self._actors = ActorStore(root, self._store)
             return self._actors
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
