@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -102,11 +102,17 @@ class Session:
         target, _ = self._flow(to)
         return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
 
-    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
-        """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.sql.why_not import why_not
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out on its way to `to`, and why."""
+        from whence.debug.legs import Leg
+        from whence.debug.why_not import why_not
+        from whence.sql.flow import SqlFlow
 
-        return why_not(self.lineage(df), self.lineage(to))
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        if not isinstance(target, SqlFlow):
+            raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
+        return why_not(Leg(flow, records, self._crossings), target, self._crossings)
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""

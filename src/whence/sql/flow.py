@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from pyspark import RDD
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -325,6 +326,22 @@ class SqlFlow:
             return question.replay(query, instead=there)
         places = None if sites is None else [place for site in sites for place in self._sites[site]]
         return question.exclude(query, places=places, at=at, instead=there)
+
+    def read_as(self, site: Site, made: RDD[Any]) -> DataFrame:
+        """Records that another flow makes now in place of those it once made, as this query reads these."""
+        c = self.lineage.c
+        leaf = self._sites[site][0].leaf
+        schema = c.frame(leaf.plan).schema
+        if not c.is_file_scan(leaf.plan):
+            return c.spark.createDataFrame(made, schema)
+        kind, options = c.format_of(leaf.plan), c.options_of(leaf.plan)
+        lines = made.map(str)
+        if kind == "text":
+            return c.spark.createDataFrame(lines.map(lambda line: (line,)), schema)
+        if kind not in ("csv", "json") or options.get("header", "false").lower() == "true":
+            raise WhenceError(f"What {site.name} would be without these rows cannot be read here as {kind}.")
+        reader = c.spark.read.options(**options).schema(schema)
+        return reader.csv(lines) if kind == "csv" else reader.json(lines)
 
     def steps_again(self, asked: Records) -> Iterator[ReplayedStep]:
         return self._question(asked).replayed_steps()
