@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -144,13 +144,21 @@ class Session:
                 from whence.rdd import LineageContext
 
                 self._store.make()
-                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+                self._context = LineageContext(
+                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                )
             return self._context
 
     @property
     def _files(self) -> Path:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
+        if location.directory is None and "://" in location.tables:
+            raise StoreError(
+                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
+                "by Python processes, which need a directory that all machines share: attach with a store whose "
+                "tables= is such a path."
+            )
         return location.directory or Path(location.tables)
 
     # --- any code: actors
