@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.sql import Catalyst, SqlLineage
     from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog
+    from whence.store.producers import Product
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -149,8 +150,13 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(lambda: self._store.producers, {})
+                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
             return self._crossing
+
+    def _open_actors(self, product: Product) -> Flow:
+        from whence.actors.opening import open_flow
+
+        return open_flow(product, str(self._files / "actors"))
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""

@@ -59,16 +59,17 @@ class Crossings:
                 continue
             try:
                 other = self._open(there[0])
-                output = _output_of(other, there, site)
+                by_output = _by_output(other, there, site)
             except WhenceError as why:
                 ended.append(f"{site.name} was made by a captured run ({kind}) that cannot be followed: {why}")
                 continue
-            if output is None:
+            for output, keys in by_output.items():
+                if output is not None:
+                    found.append(Crossing(site, other, output, frozenset(keys)))
+                    continue
                 ended.append(
                     f"{site.name} was made by a captured run ({kind}) whose records are told otherwise than here"
                 )
-                continue
-            found.append(Crossing(site, other, output, frozenset(product.key for product in there)))
         return found, tuple(ended)
 
     def _open(self, product: Product) -> Flow:
@@ -78,16 +79,18 @@ class Crossings:
         return known
 
 
-def _output_of(flow: Flow, products: Iterable[Product], site: Site) -> Site | None:
-    """The output of the flow whose records these files hold, told in the same way as they are read."""
-    told = _told(site)
-    keys = [product.key for product in products]
-    alike = [output for output in flow.outputs if _told(output) == told]
-    for output in alike:
-        root = output.key.partition(": ")[2].rstrip("/")
-        if any(key == root or key.startswith(root + "/") for key in keys):
-            return output
-    return alike[0] if len(alike) == 1 else None
+def _by_output(flow: Flow, products: Iterable[Product], site: Site) -> dict[Site | None, list[str]]:
+    """The files by the output of the flow that holds their records, told in the same way as they are read."""
+    alike = [output for output in flow.outputs if _told(output) == _told(site)]
+    found: dict[Site | None, list[str]] = defaultdict(list)
+    for product in products:
+        holds = [output for output in alike if _is_in(product.key, output.key.partition(": ")[2])]
+        found[holds[0] if holds else None].append(product.key)
+    return found
+
+
+def _is_in(file: str, roots: str) -> bool:
+    return any(file == root or file.startswith(root.rstrip("/") + "/") for root in roots.split("|"))
 
 
 def ids_in(records: Records, files: frozenset[str]) -> list[RecordId]:
