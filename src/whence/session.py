@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -138,6 +138,7 @@ class Session:
 
     def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
+        from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
@@ -145,6 +146,12 @@ class Session:
             from whence.debug.named import frame_by_name
 
             asked = frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, LineageRDD):
+            from whence.rdd.flow import RddFlow
+
+            if where is not None:
+                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            return RddFlow.of(asked)
         if where is not None:
             asked = asked.where(where)  # type: ignore[union-attr]
         flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
@@ -156,8 +163,17 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
+                from whence.debug.living import Living
+
+                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
+                living = Living(self.lineage, lambda: self._context)
+                self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
+
+    def _open_rdds(self, product: Product) -> Flow:
+        from whence.rdd.opening import open_flow
+
+        return open_flow(product, self.context)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -205,13 +221,21 @@ class Session:
                 from whence.rdd import LineageContext
 
                 self._store.make()
-                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+                self._context = LineageContext(
+                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                )
             return self._context
 
     @property
     def _files(self) -> Path:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
+        if location.directory is None and "://" in location.tables:
+            raise StoreError(
+                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
+                "by Python processes, which need a directory that all machines share: attach with a store whose "
+                "tables= is such a path."
+            )
         return location.directory or Path(location.tables)
 
     # --- any code: actors
