@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -13,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from whence.model.progress import working
-from whence.model.text import visible
+from whence.model.text import readable, visible
+from whence.progress import working
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 5
 _WIDTH = 120
-_TEXT = 84
-_EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class Picture:
     """All that is shown, computed once for text and HTML alike."""
 
     direction: str
-    exact: bool
-    notes: tuple[str, ...]
+    widened: tuple[str, ...]
+    ended: tuple[str, ...]
     steps: tuple[_StepLine, ...]
     sources: tuple[_SourceTable, ...]
     reruns: tuple[str, ...]
@@ -59,21 +56,15 @@ def picture_of(trace: Trace) -> Picture:
     steps = tuple(
         _StepLine(readable(step.text), step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
     )
-    with working("reading the first witness rows"), trace._lineage.c.quietly():
+    with working("reading the first witness rows"):
         sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
-    return Picture(trace.direction, trace.exact, trace.notes, steps, sources, trace.reruns)
+    return Picture(trace.direction, trace.widened, trace.ended, steps, sources, trace.reruns)
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
     frame = trace.sources[name]
     first = tuple(trace.first_rows(name, FIRST_ROWS)) if count else ()
     return _SourceTable(name, count, tuple(frame.columns), first)
-
-
-def readable(text: str) -> str:
-    """Spark's own line for an operator without the numbers it gives to columns."""
-    plain = visible(_EXPRESSION_ID.sub("", text))
-    return plain if len(plain) <= _TEXT else plain[: _TEXT - 1] + "…"
 
 
 def as_text(trace: Trace) -> str:
@@ -115,11 +106,21 @@ def _table(source: _SourceTable) -> Table:
 
 
 def _exactness(picture: Picture) -> str:
-    first = "exact: these rows and no others" if picture.exact else "NOT exact:"
-    lines = [first, *[f"- {visible(note)}" for note in picture.notes]]
+    lines: list[str] = []
+    if picture.widened:
+        lines += ["NOT exact, there may be more rows here than needed:", *_list(picture.widened)]
+    elif not picture.ended:
+        lines.append("exact: these rows and no others")
+    if picture.ended:
+        first = "the way ends early" if picture.widened else "exact as far as it goes, but the way ends early"
+        lines += [f"{first}:", *_list(picture.ended)]
     if picture.reruns:
         lines.append(f"run again for this answer, with whatever they do besides: {visible(', '.join(picture.reruns))}")
     return "\n".join(lines)
+
+
+def _list(notes: tuple[str, ...]) -> list[str]:
+    return [f"- {visible(note)}" for note in notes]
 
 
 def _many(count: int, one: str, more: str) -> str:

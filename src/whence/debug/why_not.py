@@ -1,119 +1,65 @@
-"""Where given source rows dropped out of a query, and by which condition or missing partner."""
+"""Where given source rows dropped out on their way to a result, also where other flows lie between."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pyspark.sql import Row
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-
-from whence.debug.show import readable
-from whence.model import WhenceError, operators
-from whence.model.progress import working
-from whence.model.text import shown, visible
-from whence.sql import Place, ReadingPlace, SqlLineage, evaluation
-from whence.sql.catalyst import Expr, Plan, class_name
-from whence.sql.dropping import seeds_of, way_up
-from whence.sql.matching import matches, names_of
-
-# More rows than this are not a question about rows; the answer comes to the driver.
-MOST_ROWS = 1000
-
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View")
+from whence.debug.crossing import Crossings, Seeds, arriving
+from whence.debug.legs import Leg
+from whence.model import WhenceError
+from whence.model.flow import Flow, RecordId, Records, Site
+from whence.sql.flow import SqlFlow
+from whence.sql.lineage import SqlLineage
+from whence.sql.matching import matches
+from whence.sql.why_not import MOST_ROWS, Dropped
+from whence.sql.why_not import why_not as within_a_query
 
 
-@shown
-@dataclass(frozen=True)
-class Dropped:
-    """One source row at one place that reads it. `operator` is None when the row reached the result."""
-
-    row: Row
-    source: str
-    operator: str | None
-    reason: str
-
-    def __str__(self) -> str:
-        where = "reached the result" if self.operator is None else f"dropped at {self.operator}: {self.reason}"
-        return visible(f"{self.source} {tuple(self.row)} {where}")
-
-
-def why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
-    with to.c.quietly():
-        return _why_not(rows, to)
-
-
-def _why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
-    shared = matches(to.c, rows.readings, [place for place in to.readings if not place.auxiliary])
-    if not shared:
-        raise WhenceError(
-            "That result reads none of these rows' sources, so they never entered it. The rows come from "
-            f"{names_of(rows.readings)}, the result reads {names_of(to.readings)}."
-        )
-    found = evaluation.backward(rows)
+def why_not(rows: Leg, to: SqlFlow, crossings: Crossings) -> tuple[Dropped, ...]:
+    between = [site for site in to.inputs if crossings.behind(to, site)[0]]
+    if isinstance(rows.flow, SqlFlow):
+        told = [place for place in to.lineage.readings if not place.auxiliary]
+        if not between or matches(to.lineage.c, rows.flow.lineage.readings, told):
+            return within_a_query(rows.flow.lineage, to.lineage)
     answers: list[Dropped] = []
-    for reading, places in shared.items():
-        ids = evaluation.ids_of(found, places)
-        if ids.count() > MOST_ROWS:
+    for site, records in rows.answer.found.items():
+        if records.count() > MOST_ROWS:
             raise WhenceError(f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows.")
-        answers += _at(to, reading, ids)
+        for one in records.ids():
+            answers.append(_fate(rows.flow, site, one, to, between, crossings))
     return tuple(answers)
 
 
-def _at(to: SqlLineage, reading: ReadingPlace, ids: DataFrame) -> list[Dropped]:
-    c = to.c
-    seeds, shown = seeds_of(c, reading, ids)
-    left = {row[0]: Row(*shown.columns[1:])(*row[1:]) for row in shown.collect()}
-    name = reading.dataset.name
-    answers: list[Dropped] = []
-    before: Plan | None = None
-    for place, holding, number in way_up(to, reading, seeds):
-        if not left:
-            break
-        if place.node.kind in _NAMES_ONLY:
+def _fate(flow: Flow, site: Site, one: RecordId, to: SqlFlow, between: list[Site], crossings: Crossings) -> Dropped:
+    record = flow.take(site, [one])
+    row = _row(record)
+    seeds = _seeds(site, one)
+    lost: list[str] = []
+    for reading in between:
+        notes: list[str] = []
+        ids = arriving(crossings, to, reading, seeds, notes, notes)
+        if not ids:
+            lost += [crossing.flow.name for crossing in crossings.behind(to, reading)[0]]
             continue
-        with working(f"looking at {place.node.kind}"):
-            here = {row[0] for row in c.frame(c.distinct(c.project([number], holding))).collect()}
-        gone = [n for n in left if n not in here]
-        reasons = _reasons(to, place, before, number, gone) if gone else {}
-        answers += [Dropped(left.pop(n), name, place.node.kind, reasons[n]) for n in gone]
-        before = holding
-    answers += [Dropped(row, name, None, "") for row in left.values()]
-    return answers
+        arrived = SqlLineage(to.lineage.c, to.take(reading, ids).frame(), through=False)
+        fates = within_a_query(arrived, to.lineage)
+        if any(fate.operator is None for fate in fates):
+            return Dropped(row, site.name, None, "")
+        last = fates[-1]
+        return Dropped(row, site.name, last.operator, f"{last.reason} (as {tuple(last.row)} of {reading.name})")
+    where = ", ".join(dict.fromkeys(lost)) or "another flow"
+    return Dropped(row, site.name, where, "none of the records that it put out came from this row")
 
 
-def _reasons(to: SqlLineage, place: Place, before: Plan | None, number: Expr, gone: list[int]) -> dict[int, str]:
-    plan, kind = place.node.plan, place.node.kind
-    if kind == "Filter" and before is not None:
-        return _failed_conditions(to, place, before, number, gone)
-    if kind == "Join":
-        option = plan.condition()
-        condition = readable(option.get().sql()) if option.isDefined() else "any row"
-        met = plan.joinType().toString() == "LeftAnti"
-        text = f"a row of the other side meets {condition}" if met else f"no partner meets {condition}"
-    elif kind in ("GlobalLimit", "Offset"):
-        text = "it is not among the rows that are kept"
-    elif kind == "Generate":
-        text = "its array or map is empty"
-    else:
-        text = readable(place.node.text)
-    return dict.fromkeys(gone, text)
+def _seeds(site: Site, one: RecordId) -> Seeds:
+    told = site.key.partition(":")[0]
+    if told.startswith("files by "):
+        return Seeds({}, {told: (one,)})
+    return Seeds({site.key: (one,)}, {})
 
 
-def _failed_conditions(to: SqlLineage, place: Place, before: Plan, number: Expr, gone: list[int]) -> dict[int, str]:
-    """Each part of the filter's AND, tried on the rows that came to it."""
-    c = to.c
-    parts = _conjuncts(place.node.plan.condition())
-    tests = [c.alias(part, f"p{i}") for i, part in enumerate(parts)]
-    frame = c.frame(c.project([number, *tests], before))
-    rows = frame.where(F.col(frame.columns[0]).isin(gone)).collect()
-    reasons = {}
-    for row in rows:
-        failed = [readable(part.sql()) for part, value in zip(parts, row[1:], strict=True) if value is not True]
-        reasons[row[0]] = " and ".join(f"{text} is not true" for text in failed)
-    return {n: reasons.get(n, readable(place.node.text)) for n in gone}
-
-
-def _conjuncts(condition: Expr) -> list[Expr]:
-    if class_name(condition) != "And":
-        return [condition]
-    return _conjuncts(condition.left()) + _conjuncts(condition.right())
+def _row(record: Records) -> Row:
+    values = record.values(1)
+    names = record.columns
+    make = Row(*names) if names and len(set(names)) == len(names) else Row
+    return make(*values[0]) if values else Row(*record.ids(1)[0])

@@ -1,0 +1,128 @@
+"""The proof of a trace: two results compared as bags of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, FloatType
+
+from whence.model import NonDeterministic
+from whence.model.verdict import Verdict
+from whence.sql import SqlLineage
+
+# Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
+_TOLERANCE = 1e-6
+_SHOWN = 1000
+# Without these a text leaves out microseconds, and fields that are NULL.
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+
+
+def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) -> Verdict:
+    names = [f"c{i}" for i in range(len(asked.columns))]
+    left, right = asked.toDF(*names), again.toDF(*names)
+    floats = [i for i, field in enumerate(left.schema) if isinstance(field.dataType, DoubleType | FloatType)]
+    text = F.concat_ws("\x1f", *[_canonical(name, i in floats) for i, name in enumerate(names)])
+    value = F.struct(*names) if names else F.struct(F.lit(1))
+    both = left.select(text.alias("text"), value.alias("row"), F.lit(1).alias("n")).unionAll(
+        right.select(text.alias("text"), value.alias("row"), F.lit(-1).alias("n"))
+    )
+    rest = both.groupBy("text").agg(F.any_value("row").alias("row"), F.sum("n").alias("n")).where("n <> 0")
+    found = rest.limit(_SHOWN).collect()
+    missing = [r.row for r in found for _ in range(max(r.n, 0))]
+    extra = [r.row for r in found for _ in range(max(-r.n, 0))]
+    if floats and missing and extra:
+        missing, extra = _without_close(missing, extra)
+    if not extras_count:
+        extra = []
+    return Verdict(not missing and not extra, _named(missing, asked), _named(extra, asked))
+
+
+def with_sources(
+    verdict: Verdict, sources: Mapping[str, DataFrame], readings: Mapping[str, Sequence[DataFrame]]
+) -> Verdict:
+    """The verdict, and whether the sources show what their readings have: each row of a reading, and nothing else.
+
+    Of a source that is read once this is the same query twice; it is looked at where several readings meet in it."""
+    notes: list[str] = []
+    for name, parts in readings.items():
+        if len(parts) < 2:
+            continue
+        shown = sources[name]
+        columns = [column for column in shown.columns if all(column in part.columns for part in parts)]
+        if len(set(columns)) < len(columns):
+            continue  # two columns of one name cannot be asked for by it
+        each = [part.select(*[_quoted(column) for column in columns]) for part in parts]
+        shown = shown.select(*[_quoted(column) for column in columns])
+        lost = sum(len(compare(part, shown, extras_count=False).missing) for part in each)
+        foreign = len(compare(shown, reduce(DataFrame.unionAll, each), extras_count=False).missing)
+        if lost or foreign:
+            notes.append(f"{name} does not show {lost} of the witnesses, and shows {foreign} rows that are none")
+    return replace(verdict, ok=verdict.ok and not notes, notes=tuple(notes))
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _named(rows: list[Row], like: DataFrame) -> tuple[Row, ...]:
+    make = Row(*like.columns) if len(set(like.columns)) == len(like.columns) else Row
+    return tuple(make(*row) for row in rows)
+
+
+def _canonical(name: str, is_float: bool) -> Column:
+    if is_float:
+        return F.coalesce(F.format_string("%.9e", F.col(name).cast("double")), F.lit("\x00"))
+    return F.to_json(F.struct(F.col(name)), _WHOLE)
+
+
+def _without_close(missing: list[Row], extra: list[Row]) -> tuple[list[Row], list[Row]]:
+    left: list[Row] = []
+    rest = list(extra)
+    for row in missing:
+        twin = next((other for other in rest if _close(row, other)), None)
+        if twin is None:
+            left.append(row)
+        else:
+            rest.remove(twin)
+    return left, rest
+
+
+def _close(one: object, other: object) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-9) or (one != one and other != other)
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
+    return one == other
+
+
+def require_same_rows(lineage: SqlLineage) -> None:
+    """Where a trace goes on through a written table, its query must give now the rows that were written.
+
+    Only where that is not certain: floating-point sums, arrays, text formats, columns that were cast on the way. All
+    rows of the table are compared, not those that were asked for: these may be the same by chance."""
+    c, passage = lineage.c, lineage.passage
+    for table, query in passage.pairs:
+        versions = frozenset((path, *version) for path, version in c.files_of(table).items())
+        columns = tuple(a.name() for a in c.output(table))
+        if (versions, columns) in c.memory.compared:
+            continue
+        with c.quietly():
+            verdict = compare(c.frame(table), lineage.given_by(query))
+        if not verdict.ok:
+            name = ", ".join(root.rstrip("/").rsplit("/", 1)[-1] for root in c.roots(table))
+            raise NonDeterministic(
+                f"The trace cannot go on through {name}, which was written under capture: its query, run again, does "
+                f"not give the rows that are in it ({len(verdict.missing)} missing, {len(verdict.extra)} too many). "
+                "Ask w.backward(df, through=False) to end at the table."
+            )
+        c.memory.compared.add((versions, columns))
+    passage.pairs.clear()
