@@ -5,6 +5,7 @@
     make fuzz ARGS="rdd --count 300"                      RDD programs on Spark; --pairs: each operator after each other
     make fuzz ARGS="rdd --stages --count 20000"           programs of one stage, without Spark's jobs
     make fuzz ARGS="rdd-local --count 5000"               programs of several stages, without Spark's jobs
+    make fuzz ARGS="actors --count 3000"                  graphs of actors
 
 A wrong answer is shrunk to the smallest case that shows it, and printed with the seed that makes it again.
 """
@@ -22,7 +23,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from pyspark.sql import SparkSession
 
 import whence
-from fuzz import rdd_local, rdd_programs, sql_queries
+from fuzz import actor_graphs, rdd_local, rdd_programs, sql_queries
 
 PER_ROUND = 50
 
@@ -107,6 +108,9 @@ def main() -> None:
     elif kind == "rdd-local":
         sys.argv = ["make fuzz", *rest]
         rdd_local.main()
+    elif kind == "actors":
+        sys.argv = ["make fuzz", *rest]
+        actor_graphs.main()
     else:
         queries(sys.argv[1:])
 
