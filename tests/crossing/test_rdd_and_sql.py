@@ -28,8 +28,7 @@ def lines_of(trace: Trace, source: str = "in.txt") -> list[str]:
 
 
 def totals(w: whence.Session, text: Path) -> object:
-    pairs = w.context.textFile(str(text), 2).map(lambda line: (line.split()[0], int(line.split()[1])))
-    return pairs
+    return w.context.textFile(str(text), 2).map(lambda line: (line.split()[0], int(line.split()[1])))
 
 
 def test_a_dataframe_made_from_an_rdd(w: whence.Session, text: Path) -> None:
