@@ -178,7 +178,7 @@ class Session:
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
-        return open_flow(product, str(self._files / "actors"))
+        return open_flow(product, self._actors_root)
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -251,10 +251,13 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                tables = self._store.location.tables
-                root = f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
-                self._actors = ActorStore(root, self._store)
+                self._actors = ActorStore(self._actors_root, self._store)
             return self._actors
+
+    @property
+    def _actors_root(self) -> str:
+        tables = self._store.location.tables
+        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
