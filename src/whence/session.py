@@ -53,6 +53,9 @@ class Session:
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
@@ -79,7 +82,7 @@ class Session:
         from whence.debug.trace import Trace
 
         flow, records = self._flow(asked, where, through=through)
-        return Trace(Leg(flow, records, self._crossings if through else None), self._spark)
+        return self._saved_by(Trace(Leg(flow, records, self._crossings if through else None), self._spark))
 
     @overload
     def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
@@ -100,7 +103,13 @@ class Session:
             return everything(self, rows, where)
         flow, records = self._flow(rows, where)
         target, _ = self._flow(to)
-        return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
+        return self._saved_by(forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark))
+
+    def _saved_by(self, trace: Trace) -> Trace:
+        from whence.debug.saving import save
+
+        trace.saver = lambda name: save(trace, self.catalog, name)
+        return trace
 
     def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out on its way to `to`, and why."""
@@ -314,6 +323,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+        self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 
