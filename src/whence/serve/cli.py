@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": "whence.serve.demo:demo",
     "version": "whence.serve.cli:version",
     "diagnose": "whence.serve.diagnose:diagnose",
+    "serve": "whence.serve.commands.serve:serve",
 }
 
 
