@@ -272,6 +272,7 @@ diagnoses = Table(
     Column("parameters", JSON, nullable=False),
     Column("causes", JSON, nullable=False),
     Index("diagnoses_by_time", "created"),
+)
 
 # Who made what, where a trace can go on (producers.py).
 producers = Table(
