@@ -46,7 +46,9 @@ def build(root: Path, say: Any) -> str | None:
     if npm is None or not new_enough():
         return f"The web page is not built: node {'.'.join(map(str, LEAST_NODE))} or newer and npm are needed for it."
     say("building the web page with npm; the first time this takes half a minute")
-    for command in ([npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], [npm, "run", "--silent", "build"]):
+    # Not `npm ci`: it refuses a lock file that was made on another kind of machine, which lacks this one's binaries.
+    fetch = [npm, "install", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"]
+    for command in (fetch, [npm, "run", "--silent", "build"]):
         done = subprocess.run(command, cwd=ui, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             said = (done.stderr or done.stdout).strip()[-2000:]
