@@ -31,7 +31,7 @@ export const BoxView = memo(function BoxView(props: Props) {
   const kind = box.masked ? "masked" : (box.kind ?? "other");
   return (
     <div
-      className={`box kind-${KNOWN.has(kind) ? kind : "other"}${plain ? " plain" : ""}${box.root ? " root" : ""}`}
+      className={`box kind-${KNOWN.has(kind) ? kind : "other"}${plain ? " plain" : ""}${box.root ? " root" : ""}${box.dropped ? " dropped" : ""}${props.selected ? " chosen" : ""}`}
       data-changed={box.change ?? undefined}
       style={{ left: props.x, top: props.y, width: BOX_WIDTH, height: boxHeight(box) }}
     >

@@ -86,3 +86,10 @@ export function boxesIn(placed: Placed, rect: Rect): number[] {
   }
   return found;
 }
+
+/** The same boxes, those nearest to the middle of the part first. */
+export function nearestTo(placed: Placed, boxes: number[], rect: Rect): number[] {
+  const [x, y] = [(rect.left + rect.right) / 2, (rect.top + rect.bottom) / 2];
+  const distance = (i: number) => (placed.x[i]! + placed.width[i]! / 2 - x) ** 2 + (placed.y[i]! + placed.height[i]! / 2 - y) ** 2;
+  return [...boxes].sort((a, b) => distance(a) - distance(b));
+}

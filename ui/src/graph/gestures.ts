@@ -6,6 +6,8 @@ interface Handlers {
   panBy: (dx: number, dy: number) => void;
   zoomBy: (factor: number, at: { x: number; y: number }) => void;
   lineUnder: (x: number, y: number) => number;
+  boxUnder: (x: number, y: number) => number;
+  onBox: (box: number) => void;
   onLine: ((line: number) => void) | undefined;
   needsCtrl: boolean;
 }
@@ -40,7 +42,8 @@ export function useGestures(stage: RefObject<HTMLElement | null>, handlers: Hand
       if (!before) {
         if (event.pointerType === "mouse" && latest.current.onLine) {
           const onBox = (event.target as HTMLElement).closest(".box") !== null;
-          element.classList.toggle("on-line", !onBox && latest.current.lineUnder(now.x, now.y) >= 0);
+          const { boxUnder, lineUnder } = latest.current;
+          element.classList.toggle("on-line", !onBox && (boxUnder(now.x, now.y) >= 0 || lineUnder(now.x, now.y) >= 0));
         }
         return;
       }
@@ -77,6 +80,8 @@ export function useGestures(stage: RefObject<HTMLElement | null>, handlers: Hand
       }
       if ((event.target as HTMLElement).closest(".box")) return;
       const here = at(event);
+      const box = latest.current.boxUnder(here.x, here.y);
+      if (box >= 0) return latest.current.onBox(box);
       const line = latest.current.lineUnder(here.x, here.y);
       if (line >= 0) latest.current.onLine?.(line);
     };

@@ -224,6 +224,33 @@ export function paintPlainBoxes(
   }
 }
 
+/** What belongs to the selected box, on top of a picture that knows nothing of it. */
+export function paintChosen(
+  context: CanvasRenderingContext2D,
+  placed: Placed,
+  extent: Extent,
+  theme: Theme,
+  rect: Rect,
+  chosen: number,
+  k: number,
+): void {
+  context.strokeStyle = theme.accent;
+  context.lineWidth = 1.6 / k;
+  context.beginPath();
+  placed.scene.lines.forEach((line, i) => {
+    if (line.from !== chosen && line.to !== chosen) return;
+    const path = extent.curves[i]!;
+    context.moveTo(path[0]!, path[1]!);
+    for (let p = 6; p < path.length; p += 6) context.lineTo(path[p]!, path[p + 1]!);
+  });
+  context.stroke();
+  const [x, y, w, h] = [placed.x[chosen]!, placed.y[chosen]!, placed.width[chosen]!, placed.height[chosen]!];
+  if (x > rect.right || x + w < rect.left || y > rect.bottom || y + h < rect.top) return;
+  context.fillStyle = theme.accent;
+  const edge = 2 / k;
+  context.fillRect(x - edge, y - edge, w + 2 * edge, h + 2 * edge);
+}
+
 /** A box with its words, as the exported picture has it. */
 export function paintBox(context: CanvasRenderingContext2D, placed: Placed, i: number, theme: Theme): void {
   const box = placed.scene.boxes[i]!;

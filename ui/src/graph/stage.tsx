@@ -6,10 +6,11 @@
 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { BoxView, type MoreOf } from "./box";
-import { boxesIn, firstView, fit, seen, showing, zoomed, type Size } from "./camera";
+import { boxesIn, firstView, fit, nearestTo, seen, showing, zoomed, type Size } from "./camera";
 import { isArrow, neighbour } from "./keys";
 import { MiniMap } from "./minimap";
-import { extentOf, FAR, paintLines, paintPlainBoxes, themeOf, type Theme, type View } from "./paint";
+import { FarPicture } from "./far";
+import { extentOf, FAR, paintChosen, paintLines, paintPlainBoxes, themeOf, type Theme, type View } from "./paint";
 import { useGestures } from "./gestures";
 import { lineAt } from "./hit";
 import type { Placed } from "./scene";
@@ -31,9 +32,10 @@ export interface StageProps {
   embedded?: boolean;
 }
 
-const AT_ONCE = 400;
-const PER_FRAME = 80;
-const PER_FRAME_PLAIN = 160;
+const MOST_BUTTONS = 300;
+const AT_ONCE = 120;
+const PER_FRAME = 40;
+const PER_FRAME_PLAIN = 100;
 const RESTING_MS = 140;
 
 export function Stage(props: StageProps) {
@@ -48,6 +50,7 @@ export function Stage(props: StageProps) {
   const theme = useRef<Theme | null>(null);
   const drawn = useRef<Placed | null>(null);
   const frame = useRef(0);
+  const far = useRef<FarPicture | null>(null);
   const [mounted, setMounted] = useState<{ of: Placed | null; boxes: number[]; plain: boolean }>({ of: null, boxes: [], plain: false });
   const [active, setActive] = useState(-1);
   const focusNext = useRef(-1);
@@ -80,30 +83,40 @@ export function Stage(props: StageProps) {
     theme.current ??= themeOf(stage.current);
     context.setTransform(k * ratio, 0, 0, k * ratio, x * ratio, y * ratio);
     const rect = seen(view.current, size);
-    paintLines(context, placed, extent, theme.current, rect, k, { chosen });
-    if (k < FAR) paintPlainBoxes(context, placed, theme.current, rect, chosen, k);
+    const picture = far.current;
+    if (picture && picture.serves(k)) {
+      picture.copyTo(context, rect);
+      if (chosen >= 0) paintChosen(context, placed, extent, theme.current, rect, chosen, k);
+    } else {
+      paintLines(context, placed, extent, theme.current, rect, k, { chosen });
+      if (k < FAR) paintPlainBoxes(context, placed, theme.current, rect, chosen, k);
+    }
     drawMap.current();
   }, []);
 
   const mountMore = useCallback((first: boolean) => {
     const { placed, mounted, active } = state.current;
-    if (!placed) return;
+    if (!placed) return false;
     const plain = view.current.k < FAR;
-    const wanted = boxesIn(placed, seen(view.current, screen.current, 0.25));
-    if (active >= 0 && active < placed.x.length && !wanted.includes(active)) wanted.push(active);
     const same = mounted.of === placed && mounted.plain === plain;
+    const resting = first || performance.now() - movedAt.current > RESTING_MS;
+    const rect = seen(view.current, screen.current, 0.25);
+    let wanted = boxesIn(placed, rect);
+    if (wanted.length > MOST_BUTTONS) {
+      // Far out the canvas shows and takes clicks for them all; those in the middle become buttons when the graph rests.
+      if (!resting && same) return false;
+      wanted = nearestTo(placed, wanted, rect).slice(0, MOST_BUTTONS);
+    }
+    if (active >= 0 && active < placed.x.length && !wanted.includes(active)) wanted.push(active);
     const already = new Set(same ? mounted.boxes : []);
-    const resting = performance.now() - movedAt.current > RESTING_MS;
     const budget = first || !same ? AT_ONCE : plain ? PER_FRAME_PLAIN : PER_FRAME;
     const missing = wanted.filter((i) => !already.has(i));
     const added = missing.slice(0, budget);
-    const wantedSet = new Set(wanted);
     // Boxes leave when the graph rests: taking them out costs as much as putting them in.
-    const kept = resting || first || already.size > 1200 ? mounted.boxes.filter((i) => wantedSet.has(i)) : mounted.boxes;
-    const stay = same ? kept : [];
+    const wantedSet = new Set(wanted);
+    const stay = !same ? [] : resting ? mounted.boxes.filter((i) => wantedSet.has(i)) : mounted.boxes;
     if (added.length || !same || stay.length !== mounted.boxes.length) {
-      const boxes = [...stay, ...added].sort((a, b) => a - b);
-      setMounted({ of: placed, boxes, plain });
+      setMounted({ of: placed, boxes: [...stay, ...added].sort((a, b) => a - b), plain });
     }
     return missing.length > added.length;
   }, []);
@@ -135,6 +148,15 @@ export function Stage(props: StageProps) {
     [redraw, settle],
   );
 
+  // Large graphs are also painted as a picture, which is all that is copied while they move far out.
+  const paintFar = useCallback(() => {
+    far.current?.end();
+    far.current = null;
+    const { placed, extent } = state.current;
+    if (!placed || !extent || !stage.current || !FarPicture.isWorthIt(placed)) return;
+    far.current = new FarPicture(placed, extent, themeOf(stage.current), redraw);
+  }, [redraw]);
+
   const measure = useCallback((): boolean => {
     const element = stage.current;
     if (!element) return false;
@@ -162,10 +184,11 @@ export function Stage(props: StageProps) {
       touched.current = false;
     }
     movedAt.current = 0;
+    paintFar();
     paint();
     mountMore(true);
     settle();
-  }, [placed, measure, mountMore, paint, redraw, settle]);
+  }, [placed, measure, mountMore, paint, paintFar, redraw, settle]);
 
   useEffect(() => {
     redraw();
@@ -188,6 +211,7 @@ export function Stage(props: StageProps) {
     watcher.observe(element);
     const recolour = () => {
       theme.current = null;
+      paintFar();
       redraw();
     };
     const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -204,9 +228,10 @@ export function Stage(props: StageProps) {
       element.removeEventListener("scroll", still);
       cancelAnimationFrame(frame.current);
       cancelAnimationFrame(pump.current);
+      far.current?.end();
       frame.current = pump.current = 0;
     };
-  }, [look, measure, redraw]);
+  }, [look, measure, paintFar, redraw]);
 
   const zoomBy = useCallback(
     (factor: number, at?: { x: number; y: number }) => {
@@ -230,7 +255,20 @@ export function Stage(props: StageProps) {
     const { k } = view.current;
     return lineAt(extent, (x - view.current.x) / k, (y - view.current.y) / k, 6 / k);
   }, []);
-  useGestures(stage, { panBy, zoomBy, lineUnder, onLine: props.onLine, needsCtrl: props.embedded ?? false });
+  const boxUnder = useCallback((x: number, y: number): number => {
+    const { placed } = state.current;
+    if (!placed) return -1;
+    const [left, top] = [(x - view.current.x) / view.current.k, (y - view.current.y) / view.current.k];
+    return boxesIn(placed, { left, right: left, top, bottom: top })[0] ?? -1;
+  }, []);
+  const select = useCallback(
+    (index: number) => {
+      const box = state.current.placed?.scene.boxes[index];
+      if (box) onSelect(state.current.chosen === index ? null : box.id);
+    },
+    [onSelect],
+  );
+  useGestures(stage, { panBy, zoomBy, lineUnder, boxUnder, onBox: select, onLine: props.onLine, needsCtrl: props.embedded ?? false });
 
   const focusOn = useCallback(
     (index: number) => {
@@ -269,13 +307,6 @@ export function Stage(props: StageProps) {
     else if (event.key === "-") zoomBy(0.8);
   };
 
-  const select = useCallback(
-    (index: number) => {
-      const box = state.current.placed?.scene.boxes[index];
-      if (box) onSelect(state.current.chosen === index ? null : box.id);
-    },
-    [onSelect],
-  );
   const focused = useCallback(
     (index: number) => {
       const { placed } = state.current;
