@@ -35,6 +35,11 @@ class Audit:
         row = {"at": datetime.now(timezone.utc).timestamp(), "who": who, "action": action, "status": status}
         self._write(lambda c: c.execute(audit.insert().values(**row, target=target)))
 
+    @staticmethod
+    def forget(connection: sa.Connection, days: int) -> None:
+        before = datetime.now(timezone.utc).timestamp() - days * 86_400
+        connection.execute(audit.delete().where(audit.c.at < before))
+
     def list(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """Newest first."""
         query = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)

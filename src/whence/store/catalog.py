@@ -20,6 +20,7 @@ from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.audit import Audit
 from whence.store.changes import bump, make_secret, secret
 from whence.store.database import open_engine, retrying, writing
+from whence.store.diagnoses import Diagnoses
 from whence.store.entities import Entities
 from whence.store.finding import meant
 from whence.store.location import DATABASE_FILE, StoreLocation
@@ -30,6 +31,7 @@ from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, s
 from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, uses, versions
 from whence.store.schema import events as told
 from whence.store.tokens import Tokens
+from whence.store.traces import Traces
 
 Named = Dataset | tuple[str, str] | str
 """A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
@@ -362,6 +364,31 @@ class Catalog:
     def audit(self) -> Audit:
         """What was asked of the server that somebody may want to know later."""
         return Audit(self._read, self._write)
+
+    @property
+    def traces(self) -> Traces:
+        """Saved traces, and the questions that wait for a session."""
+        return Traces(self._read, self._write)
+
+    @property
+    def diagnoses(self) -> Diagnoses:
+        return Diagnoses(self._read, self._write)
+
+    def vacuum(self, audit_days: int | None = None) -> None:
+        """Give back space that is no longer needed; with `audit_days` also forget older entries of the audit."""
+        if audit_days is not None:
+            self._write(lambda c: Audit.forget(c, audit_days))
+        held = self._engine.raw_connection()
+        try:
+            driver: Any = held.driver_connection
+            if self._engine.dialect.name == "postgresql":  # SQLite's connections begin nothing by themselves
+                driver.autocommit = True
+            for statement in ("VACUUM", "ANALYZE"):
+                driver.execute(statement)
+        except Exception as error:
+            raise StoreError(f"The store {self._location} cannot be vacuumed now: {error}") from error
+        finally:
+            held.invalidate()
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
         """A connection for questions that this class does not ask itself."""

@@ -78,7 +78,7 @@ def _at(table: EdgeTable, frontier: Intervals, backward: bool, as_of: float | No
 
 
 def _told(table: EdgeTable, hits: list[Numbers], levels: list[Numbers], depths: dict[int, int]) -> Walked:
-    if not hits:
+    if not any(len(some) for some in hits):
         none = np.empty(0, np.int64)
         return Walked(none, none, depths, none)
     places, depth = np.concatenate(hits).astype(np.int64), np.concatenate(levels)
@@ -89,6 +89,6 @@ def _told(table: EdgeTable, hits: list[Numbers], levels: list[Numbers], depths: 
     first = np.append(True, sorted_keys[1:] != sorted_keys[:-1])
     starts = np.flatnonzero(first)
     least = depth[by_key[starts]]
-    latest = np.maximum.reduceat(places[by_key], starts) if len(starts) else places
+    latest = np.maximum.reduceat(places[by_key], starts)
     order = np.lexsort((latest, least))
     return Walked(latest[order], least[order], depths, np.unique(places))

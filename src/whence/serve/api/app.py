@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from whence.model import StoreError, WhenceError
-from whence.serve.api import catalog, graphs
+from whence.serve.api import access, bodies, catalog, events, graphs, traces
 from whence.serve.api.gate import Gate, Settings
 from whence.serve.api.page import add_page
 from whence.serve.api.replies import problem_reply, reply
@@ -26,7 +26,7 @@ log = logging.getLogger("whence.serve")
 PREFIX = "/api/v1"
 DESCRIPTION = """Runs, datasets and the lineage between them; traces down to rows. An address of the page is the
 API's without `/api/v1`."""
-_FAMILIES = (catalog.router, graphs.router)
+_FAMILIES = (catalog.router, graphs.router, traces.router, events.router, access.router)
 
 
 def create_app(service: Service, settings: Settings | None = None) -> Gate:
@@ -47,8 +47,14 @@ def create_app(service: Service, settings: Settings | None = None) -> Gate:
     def openapi(request: Request) -> Response:
         return reply(request, described(app))
 
+    gate = app.state.gate = Gate(app, service, settings or Settings())
+
+    @app.get("/metrics", include_in_schema=False)
+    def metrics() -> Response:
+        return Response(gate.metrics.told(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
     add_page(app)
-    return Gate(app, service, settings or Settings())
+    return gate
 
 
 async def given_once(request: Request) -> None:
@@ -66,7 +72,7 @@ def described(app: FastAPI) -> dict[str, Any]:
         schemas.pop("HTTPValidationError", None)
         schemas.pop("ValidationError", None)
         shape = ProblemShape.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas.update(shape.pop("$defs", {}))
+        schemas.update({**shape.pop("$defs", {}), **bodies.schemas()})
         schemas["Problem"] = shape
         found["components"]["securitySchemes"] = {
             "token": {"type": "http", "scheme": "bearer"},
@@ -100,6 +106,10 @@ def _tell_problems(app: FastAPI) -> None:
     async def away(request: Request, error: Exception) -> Response:
         log.warning("the store did not answer: %s", error)
         return problem_reply(Problem(503, "The store cannot be reached at the moment."))
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> Response:
+        return problem_reply(Problem(500, "This question could not be answered."))
 
     @app.exception_handler(WhenceError)
     async def refused(request: Request, error: Exception) -> Response:

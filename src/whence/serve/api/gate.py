@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from whence.model import StoreError
 from whence.model.redact import redact
+from whence.serve.api.metrics import Metrics
 from whence.serve.api.replies import HEADERS, problem_reply
 from whence.serve.problems import Problem
 from whence.serve.rights.access import is_loopback
@@ -77,12 +78,29 @@ class Gate:
         self.app = app
         self.service = service
         self.settings = settings
+        self.metrics = Metrics()
         self._rates = Rates(settings.rate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        began = time.perf_counter()
+        status = 500
+
+        async def told(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._guard(scope, receive, told)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.metrics.count(scope["method"], route, status, time.perf_counter() - began)
+
+    async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._open(scope, receive, send)
         except Problem as problem:
@@ -130,9 +148,8 @@ class Gate:
             raise
         except Exception:
             log.exception("a question failed")
-            if began:
-                raise
-            await self._tell(Problem(500, "This question could not be answered."), scope, receive, send)
+            if not began:
+                await self._tell(Problem(500, "This question could not be answered."), scope, receive, send)
 
     async def _tell(self, problem: Problem, scope: Scope, receive: Receive, send: Send) -> None:
         response = problem_reply(problem)
@@ -145,7 +162,7 @@ class Gate:
     async def _caller(self, scope: Scope, headers: Headers, path: str, method: str) -> Caller | None:
         if self.settings.auth == "none":
             return LOCAL
-        cookie = _cookie(headers)
+        cookie = cookie_of(headers)
         signs_in = (method, path) == ("POST", "/api/v1/session")
         if signs_in:
             _require_same_origin(headers, strict=False)
@@ -205,7 +222,7 @@ def _host(text: str) -> str:
     return urlsplit(f"//{text}").hostname or "" if "@" not in text else ""
 
 
-def _cookie(headers: Headers) -> str | None:
+def cookie_of(headers: Headers) -> str | None:
     try:
         held = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:

@@ -182,3 +182,115 @@ class SearchItem(Shape):
 class HealthShape(Shape):
     status: Literal["ok"]
     version: str
+
+
+class OtherShape(Shape):
+    namespace: str | None
+    name: str
+
+
+class QuestionShape(Shape):
+    question: Literal["backward", "forward", "why_not", "sample"]
+    namespace: str | None
+    name: str | None
+    where: str | None
+    to: OtherShape | None
+    limit: int | None
+
+
+class StepShape(Shape):
+    number: int
+    operator: str
+    text: str | None
+    depth: int
+    rows: int | None
+
+
+class SourceShape(Shape):
+    number: int
+    dataset: Ref | MaskedRef
+    rows: int | None
+    columns: list[ColumnShape]
+
+
+class TraceShape(Shape):
+    id: str
+    name: str | None
+    status: Literal["queued", "running", "done", "failed"]
+    progress: float
+    question: QuestionShape
+    asked: datetime
+    finished: datetime | None
+    exact: bool | None
+    notes: list[str]
+    error: str | None
+    steps: list[StepShape]
+    sources: list[SourceShape]
+    masked: Literal[True] = True
+
+
+class RowsShape(Shape):
+    columns: list[ColumnShape]
+    items: list[list[Any]]
+    next: str | None
+
+
+class CauseShape(Shape):
+    conditions: list[list[Any]]
+    status: str
+    confidence: float | None
+
+
+class DiagnosisShape(Shape):
+    id: str
+    name: str | None
+    created: datetime
+    executions: int
+    parameters: dict[str, list[Any]]
+    causes: list[CauseShape]
+
+
+class AttributeShape(Shape):
+    name: str
+    type: str
+    optional: bool
+    indexed: bool
+    unique: bool
+    cardinality: str
+
+
+class TypeShape(Shape):
+    name: str
+    attributes: list[AttributeShape]
+    supertypes: list[str]
+
+
+class EntityShape(Shape):
+    type: str
+    qualified_name: str
+    attributes: dict[str, Any]
+
+
+class AuditShape(Shape):
+    at: datetime
+    who: str | None
+    action: str
+    status: int
+    target: str | None
+
+
+class Accepted(Shape):
+    accepted: int
+
+
+class EventShape(BaseModel):
+    """An OpenLineage run event, spec 2-0-2."""
+
+    model_config = ConfigDict(extra="allow")
+
+    eventTime: datetime  # noqa: N815
+    eventType: str  # noqa: N815
+    run: dict[str, Any]
+    job: dict[str, Any]
+    inputs: list[dict[str, Any]] = []
+    outputs: list[dict[str, Any]] = []

@@ -10,10 +10,7 @@ from typing import Annotated
 import typer
 
 from whence.model import WhenceError
-
-StoreOption = Annotated[
-    str | None, typer.Option("--store", help="A directory or a PostgreSQL URL, as attach takes it; default ./.whence.")
-]
+from whence.serve.commands.options import StoreOption
 
 
 class Auth(str, Enum):
