@@ -319,9 +319,10 @@ function assembled(input: LayoutInput, layerOf: number[], items: Items, layers: 
   }
   let top = Infinity;
   let bottom = -Infinity;
-  for (let i = 0; i < count; i++) {
-    top = Math.min(top, y[i]! - input.heights[i]! / 2);
-    bottom = Math.max(bottom, y[i]! + input.heights[i]! / 2);
+  for (let i = 0; i < y.length; i++) {
+    const half = (i < count ? input.heights[i]! : WAYPOINT_HEIGHT) / 2;
+    top = Math.min(top, y[i]! - half);
+    bottom = Math.max(bottom, y[i]! + half);
   }
   if (!count) top = bottom = 0;
   const bends = input.edges.map(([from, to]) => {

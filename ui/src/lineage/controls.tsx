@@ -119,7 +119,7 @@ export function TimeSlider({ label, time, moments, onChange }: TimeProps) {
           dragging.current = true;
         }}
       />
-      <output>{timeText(time)}</output>
+      <span className="shown-time">{timeText(time)}</span>
     </div>
   );
 }

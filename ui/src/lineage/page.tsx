@@ -1,6 +1,6 @@
 /** /lineage: one dataset's inputs and outputs as a graph, at a time, with or without columns. */
 
-import { useCallback, useMemo } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
 import { isMasked, type LineageNode, type Ref } from "../api";
 import { DatasetDetails, MaskedDetails, RunDetails } from "../details";
 import { Stage } from "../graph/stage";
@@ -66,13 +66,17 @@ export function LineagePage({ place }: { place: Place }) {
     },
     [change, byId, value, wanted.column],
   );
-  const compare = () => {
-    const now = wanted.asOf ?? new Date().toISOString();
-    const last = moments ? Math.min(moments.length - 1, Math.floor(placeOf(moments, wanted.asOf))) : 0;
-    const before = moments?.[Math.max(0, last - 1)] ?? now;
+  // Which times to compare is known once the moments are.
+  const [comparing, setComparing] = useState(false);
+  useEffect(() => setComparing(false), [place]);
+  useEffect(() => {
+    if (!comparing || !moments) return;
+    const after = wanted.asOf ?? new Date().toISOString();
+    const last = Math.min(moments.length - 1, Math.floor(placeOf(moments, wanted.asOf)));
+    const before = moments[Math.max(0, last - 1)] ?? after;
     const root = value?.nodes.find((node) => node.id === value.root) as Ref | undefined;
-    go(address("/diff", { before, after: now, namespace: root?.namespace ?? wanted.namespace, name: root?.name ?? wanted.name, level: wanted.columns ? "column" : null }));
-  };
+    go(address("/diff", { before, after, namespace: root?.namespace ?? wanted.namespace, name: root?.name ?? wanted.name, level: wanted.columns ? "column" : null }));
+  }, [comparing, moments, value, wanted]);
 
   if (!wanted.name) {
     return (
@@ -103,7 +107,7 @@ export function LineagePage({ place }: { place: Place }) {
           onChange={(on) => change({ indirect: on ? "true" : null })}
         />
         <TimeSlider label="As of" time={wanted.asOf} moments={moments} onChange={(as_of, drag) => change({ as_of }, drag ? "replace" : "push")} />
-        <Switch label="Compare" on={false} hint="Show what changed between two times" onChange={compare} />
+        <Switch label="Compare" on={comparing} hint="Show what changed between two times" onChange={setComparing} />
       </div>
       {error && <Problem error={error} />}
       {!error && !value && <Waiting what="Asking for the lineage" />}
