@@ -46,6 +46,9 @@ class Session:
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
@@ -68,13 +71,19 @@ class Session:
         A trace goes on through tables that captured writes made; with `through=False` it ends at them."""
         from whence.debug.trace import Trace
 
-        return Trace(self._lineage(df, through=through))
+        return self._saved_by(Trace(self._lineage(df, through=through)))
 
     def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
         """Which rows of `to` these source rows touch."""
         from whence.debug.forward import forward
 
-        return forward(self._lineage(df), self._lineage(to))
+        return self._saved_by(forward(self._lineage(df), self._lineage(to)))
+
+    def _saved_by(self, trace: Trace) -> Trace:
+        from whence.debug.saving import save
+
+        trace.saver = lambda name: save(trace, self.catalog, name)
+        return trace
 
     def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out of the query `to`, and why."""
@@ -224,6 +233,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+        self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

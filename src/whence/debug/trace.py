@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -63,6 +63,16 @@ class Trace:
         self._root = root
         self._asked = [lineage] if seeds is None else [lineage, seeds]
         self.direction = direction
+        self.saver: Callable[[str | None], str] | None = None
+        """Writes this trace into the store of the session that it came from."""
+
+    def save(self, name: str | None = None) -> str:
+        """Keep the trace in the store: its steps with counts, and the first rows of each source; its id.
+
+        The server shows it, and anyone who may read the rows (docs/serve.md)."""
+        if self.saver is None:
+            raise WhenceError("This trace has no session, and so no store to be saved in: ask w.backward or w.forward.")
+        return self.saver(name)
 
     # --- what was found
 
