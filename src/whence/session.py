@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -18,15 +18,17 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
-    from whence.debug.explain import Explanation
-    from whence.debug.guard import Guard
-    from whence.debug.minimize import Minimal
-    from whence.debug.mining import Mined
+    from whence.arrays.folder import Shelf
+    from whence.arrays.run import Run as ArrayRun
+    from whence.debug.explain.explain import Explanation
+    from whence.debug.guard.guard import Guard
+    from whence.debug.minimize.minimize import Minimal
+    from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.debug.verify import Verdict
-    from whence.debug.why_not import Dropped
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
+    from whence.sql.verify import Verdict
+    from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog
 
 
@@ -78,7 +80,7 @@ class Session:
 
     def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.debug.why_not import why_not
+        from whence.sql.why_not import why_not
 
         return why_not(self._lineage(df), self._lineage(to))
 
@@ -99,7 +101,7 @@ class Session:
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""
-        from whence.debug.explain import explain
+        from whence.debug.explain.explain import explain
 
         self._require_open()
         return explain(bad, good, **options)
@@ -183,13 +185,13 @@ class Session:
 
     def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
         """Operators and instances whose output multiplicity stands out, most suspicious first (docs/debug.md)."""
-        from whence.debug.mine import mine
+        from whence.debug.mining.mine import mine
 
         return mine(self, root, bad, good)
 
     def guard(self, on_error: str = "raise") -> Guard:
         """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
-        from whence.debug.guard import guard
+        from whence.debug.guard.guard import guard
 
         self._store.make()
         return guard(self, self._files / "culprits", on_error)
@@ -205,7 +207,7 @@ class Session:
         over the witnesses.
 
         `tests=` and `seconds=` limit the search (docs/debug.md)."""
-        from whence.debug.minimize import minimize
+        from whence.debug.minimize.minimize import minimize
 
         self._require_open()
         return minimize(self, asked, fails, rows, **limits)
@@ -217,6 +219,51 @@ class Session:
         if hasattr(root, "_jdf"):
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
+
+    # --- arrays
+
+    def execute(
+        self,
+        wf: Any,
+        inputs: Mapping[Any, Any] | None = None,
+        strategies: Any = None,
+        limit_disk: float | None = None,
+        chunks: int | None = None,
+    ) -> ArrayRun:
+        """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
+        from whence.arrays.execute import execute
+
+        shelf = self._shelf()
+        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+
+    def reopen(self, run: str) -> ArrayRun:
+        """A run of before, by its id, in any process on the same store."""
+        from whence.arrays.run import Run
+
+        about = self._around_arrays()
+        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+
+    def _shelf(self) -> Shelf:
+        from whence.arrays.folder import Shelf
+
+        self._require_open()
+        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
+            raise StoreError(
+                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
+                "attach with a directory for a store."
+            )
+        self._store.make()
+        return Shelf(self._files, self._store.seal)
+
+    def _around_arrays(self) -> dict[str, Any]:
+        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
+
+    def _shipped(self) -> SparkSession:
+        """Spark, whose executors have whence."""
+        from whence.rdd.ship import ship
+
+        ship(self.spark.sparkContext)
+        return self.spark
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
