@@ -28,8 +28,8 @@ def forth(relation: Relation, cells: set[Cell], i: int) -> set[Cell]:
 class Scripted(Operator):
     """Makes an array of this shape, and says of its lineage what the relation says.
 
-    `how`: "region" writes each output cell's inputs in one lwrite, "pairs" writes with lwrite_many, "grouped" puts output
-    cells with the same inputs into one region."""
+    `how`: "region" writes each output cell's inputs in one lwrite, "pairs" writes with lwrite_many, "grouped" puts
+    output cells with the same inputs into one region."""
 
     def __init__(self, shape, relation, modes, how="region", bulk=False, only=None):
         self.shape, self.relation, self.modes, self.how = shape, relation, set(modes), how

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -56,9 +57,7 @@ def _workflow(target: Any) -> tuple[Workflow, dict[str, Any]]:
     if isinstance(target, Workflow):
         workflow, held = Workflow.of(target.nodes), {}
     else:
-        from whence.arrays.recorded import gather
-
-        workflow, held = gather(target)
+        workflow, held = import_module("whence.arrays.recorded").gather(target)
     if not workflow.nodes:
         raise ArrayError("The workflow has no arrays: there is nothing to execute.")
     return workflow, held

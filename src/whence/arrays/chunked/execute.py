@@ -1,4 +1,4 @@
-"""Runs a workflow over arrays in chunks: operators with a halo on Spark, a chunk a task; others here, on whole arrays."""
+"""Runs a workflow over arrays in chunks: operators with a halo on Spark, a chunk a task; others here, on the whole."""
 
 from __future__ import annotations
 
@@ -174,10 +174,10 @@ class _Executing:
             done: list[Done] = context.parallelize(chunks, slots).map(_Task(job)).collect()
         for each in done:
             if each.told:
-                cause = pickle.loads(each.error) if isinstance(each.error, bytes) else None
-                if isinstance(cause, (ArrayError, OperatorFailed)):
-                    raise cause
-                raise OperatorFailed(f"{job.name} failed on chunk {each.chunk}:\n{each.told}") from cause
+                error, cause = pickle.loads(each.error) if isinstance(each.error, bytes) else (None, None)
+                if isinstance(error, (ArrayError, OperatorFailed)):
+                    raise error from cause
+                raise OperatorFailed(f"{job.name} failed on chunk {each.chunk}:\n{each.told}") from error
         return done
 
     # --- whole arrays

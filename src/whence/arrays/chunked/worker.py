@@ -206,7 +206,7 @@ def _packed(error: Exception) -> bytes | None:
 
     pickler: Any = cloudpickle
     try:
-        data: bytes = pickler.dumps(error)
+        data: bytes = pickler.dumps((error, error.__cause__))
         pickle.loads(data)
     except Exception:  # an exception that does not travel: its text does
         return None
