@@ -55,10 +55,25 @@ def mapped(op, input_shapes, output_shape, i):
         forth = many(op.map_f_many, ins, outs, len(input_shapes[i]), i)
         single = {(out, tuple(given)) for out in outs for given in np.asarray(op.map_b(out, i)).tolist()}
         reached = {(tuple(out), given) for given in ins for out in np.asarray(op.map_f(given, i)).tolist()}
+        shared(op, outs, back, len(output_shape), i, "b")
+        shared(op, ins, forth, len(input_shapes[i]), i, "f")
     assert back == {(out, given) for given, out in forth}
     assert single == back
     assert reached == back
     return back
+
+
+def shared(op, asked, pairs, ndim, i, way):
+    """Questions about sets of cells have the answers of all their cells."""
+    for kept in (np.ones(len(asked), dtype=bool), rng.random(len(asked)) < 0.3):
+        some = [cell for cell, keep in zip(asked, kept, strict=True) if keep]
+        due = {other for cell, other in pairs if cell in set(some)}
+        table = np.array(some, dtype=np.int64).reshape(len(some), ndim)
+        left = {tuple(cell) for cell in getattr(op, f"alike_{way}")(table, i).tolist()}
+        assert left <= set(some)
+        assert {other for cell, other in pairs if cell in left} == due
+        together = getattr(op, f"together_{way}")(table, i)
+        assert together is None or {tuple(cell) for cell in together.tolist()} == due
 
 
 def many(function, asked, allowed, ndim, i):

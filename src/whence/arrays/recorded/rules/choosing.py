@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from whence.arrays.cells import Shape, size_of
 from whence.arrays.ops.chosen import sorting
 from whence.arrays.ops.links import Ints
-from whence.arrays.ops.relation import Pairs, Relation, moved
+from whence.arrays.ops.relation import Moved, Pairs, Relation
 from whence.arrays.ops.shapes import axis_of, broadcast, everything
 from whence.arrays.recorded.errors import Unfit
 from whence.arrays.recorded.operand import Made, Rule, operands, shape_of, value_of
@@ -39,13 +39,13 @@ def chosen(output: Shape, shape: Shape, let: NDArray[np.bool_]) -> Relation:
     def origin() -> NDArray[np.int64]:
         return np.where(let, np.broadcast_to(numbers_of(shape), output), -1)
 
-    return moved(output, shape, origin)
+    return Moved(output, shape, origin)
 
 
 def placed(made: Made, chosen_cells: Ints, shape: Shape) -> Relation:
     """Cell k of the result, or row k, tells of cell number `chosen_cells[k]`."""
     across = (-1,) + (1,) * (len(made.shape) - 1)
-    return moved(made.shape, shape, lambda: np.broadcast_to(chosen_cells.reshape(across), made.shape))
+    return Moved(made.shape, shape, lambda: np.broadcast_to(chosen_cells.reshape(across), made.shape))
 
 
 def nonzero(made: Made, a: Any) -> Found:
@@ -87,7 +87,7 @@ def sort(made: Made, a: Any, axis: Any = -1, kind: Any = None, order: Any = None
         raise Unfit("sorting by some fields is not")
     x = a.value
     number = None if axis is None else axis_of(axis, x.ndim)
-    yield a, moved(made.shape, x.shape, lambda: sorting(x, number))
+    yield a, Moved(made.shape, x.shape, lambda: sorting(x, number))
 
 
 def sort_complex(made: Made, a: Any) -> Found:
@@ -107,7 +107,7 @@ def partition(made: Made, a: Any, kth: Any, axis: Any = -1, kind: Any = None, or
         found[places.reshape(-1)] = sorting(x, number).reshape(-1)
         return found
 
-    yield a, moved(made.shape, x.shape, origin)
+    yield a, Moved(made.shape, x.shape, origin)
 
 
 def ordered(
@@ -116,10 +116,10 @@ def ordered(
     """argsort and argpartition: the result itself says which cell stands there."""
     x, result = a.value, made.value
     if axis is None:
-        yield a, moved(made.shape, x.shape, lambda: result)
+        yield a, Moved(made.shape, x.shape, lambda: result)
         return
     numbers = numbers_of(x.shape)
-    yield a, moved(made.shape, x.shape, lambda: np.take_along_axis(numbers, result, axis) if x.ndim else result)
+    yield a, Moved(made.shape, x.shape, lambda: np.take_along_axis(numbers, result, axis) if x.ndim else result)
 
 
 def lexsort(made: Made, keys: Any, axis: Any = -1) -> Found:
@@ -132,7 +132,7 @@ def lexsort(made: Made, keys: Any, axis: Any = -1) -> Found:
         for key in keys:
             if operands(key):
                 shape = shape_of(key)
-                yield key, moved(made.shape, shape, lambda shape=shape: origin(shape))  # type: ignore[misc]
+                yield key, Moved(made.shape, shape, lambda shape=shape: origin(shape))  # type: ignore[misc]
         return
     shape = shape_of(keys)
     each, count = size_of(shape[1:]), shape[0]
@@ -154,7 +154,7 @@ def trim_zeros(made: Made, filt: Any, trim: Any = "fb", axis: Any = None) -> Fou
         kept = {axis_of(each, x.ndim) for each in (axis if isinstance(axis, tuple) else (axis,))}
         start = np.array([at if number in kept else 0 for number, at in enumerate(start)], dtype=np.int64)
     key = tuple(slice(at, at + length) for at, length in zip(start.tolist(), made.shape, strict=True))
-    yield filt, moved(made.shape, x.shape, lambda: numbers_of(x.shape)[key])
+    yield filt, Moved(made.shape, x.shape, lambda: numbers_of(x.shape)[key])
 
 
 def equal(made: Made, value: NDArray[Any], distinct: NDArray[Any]) -> Relation:

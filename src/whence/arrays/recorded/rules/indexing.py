@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from whence.arrays.cells import Shape, size_of
 from whence.arrays.ops.moving import is_basic
-from whence.arrays.ops.relation import Relation, moved
+from whence.arrays.ops.relation import Moved, Relation
 from whence.arrays.ops.shapes import reshaped, sliced
 from whence.arrays.recorded.errors import Unfit
 from whence.arrays.recorded.operand import Made, Operand, operands, shape_of, value_of
@@ -52,7 +52,7 @@ def chosen(made: Made, shape: Shape, key: tuple[Any, ...], place: int) -> Relati
         own_key = (*key[:place], own, *key[place + 1 :])
         return np.asarray(held[own_key])
 
-    return moved(made.shape, index.shape, origin)
+    return Moved(made.shape, index.shape, origin)
 
 
 def along(numbers: NDArray[np.int64], shape: Shape, first: int) -> NDArray[np.int64]:

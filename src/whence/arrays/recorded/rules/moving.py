@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.cells import size_of
-from whence.arrays.ops.relation import Linked, Nothing, Relation, Separable, Span, moved
+from whence.arrays.ops.relation import Linked, Moved, Nothing, Relation, Separable, Span
 from whence.arrays.ops.shapes import axis_of, flipped, reshaped, rolled, same, transposed
 from whence.arrays.recorded.errors import Unfit
 from whence.arrays.recorded.operand import Made, Operand, Rule, exchange, operands, shape_of, value_of
@@ -39,7 +39,7 @@ def traced(made: Made, data: Any, run: Callable[[Any], Any]) -> Found:
         return np.where(here, result[0] - start, -1)
 
     for operand in inputs:
-        yield operand, moved(made.shape, operand.shape, lambda each=operand: origin(each))  # type: ignore[misc]
+        yield operand, Moved(made.shape, operand.shape, lambda each=operand: origin(each))  # type: ignore[misc]
 
 
 def blank(data: Any) -> Any:
@@ -108,7 +108,7 @@ def reshaping(made: Made, a: Any = None, order: Any = "C", **arguments: Any) -> 
         yield a, reshaped(made.shape, shape_of(a))
     elif order == "F":
         shape = shape_of(a)
-        yield a, moved(made.shape, shape, lambda: np.reshape(numbers_of(shape), made.shape, order="F"))
+        yield a, Moved(made.shape, shape, lambda: np.reshape(numbers_of(shape), made.shape, order="F"))
     else:
         raise Unfit(f"order={order!r} depends on how the array lies in memory; say 'C' or 'F'")
 
@@ -190,7 +190,7 @@ def decided(made: Made, chosen: NDArray[np.int64], place: int, shape: tuple[int,
     """Along axis `place` of the result, cell k was let in by cell number `chosen[k]` of a condition."""
     across = [1] * len(made.shape)
     across[place] = -1
-    return moved(made.shape, shape, lambda: np.broadcast_to(chosen.reshape(across), made.shape))
+    return Moved(made.shape, shape, lambda: np.broadcast_to(chosen.reshape(across), made.shape))
 
 
 def insert(made: Made, arr: Any, obj: Any, values: Any, axis: Any = None) -> Found:

@@ -9,7 +9,7 @@ import numpy as np
 
 from whence.arrays.cells import Shape
 from whence.arrays.ops.links import Affine, Link, Table
-from whence.arrays.ops.relation import Chain, Linked, Relation, Reshaped, Separable, Span, Union, moved
+from whence.arrays.ops.relation import Chain, Linked, Moved, Relation, Reshaped, Separable, Span, Union
 from whence.arrays.ops.shapes import (
     axis_of,
     contracted,
@@ -127,7 +127,7 @@ def trace(
     shape = shape_of(given)
     line = np.diagonal(np.broadcast_to(np.int8(0), shape), offset, axis1, axis2).shape
     summed = Separable(made.shape, line, (*_linked(line[:-1], 0), whole(line[-1])))
-    diagonal = moved(line, shape, lambda: np.diagonal(numbers_of(shape), offset, axis1, axis2))
+    diagonal = Moved(line, shape, lambda: np.diagonal(numbers_of(shape), offset, axis1, axis2))
     yield given, Chain(made.shape, shape, summed, diagonal)
 
 
@@ -328,7 +328,7 @@ def einsum(
 def _diagonal(term: list[str], labels: list[str], shape: Shape, between: Shape) -> Relation:
     names = {label: number for number, label in enumerate(labels)}
     wanted = list(range(len(labels)))
-    return moved(between, shape, lambda: np.einsum(numbers_of(shape), [names[label] for label in term], wanted))
+    return Moved(between, shape, lambda: np.einsum(numbers_of(shape), [names[label] for label in term], wanted))
 
 
 def _labels(subscripts: str, shapes: list[Shape]) -> tuple[list[list[str]], list[str]]:
@@ -361,7 +361,7 @@ def vander(made: Made, x: Any, N: Any = None, increasing: Any = False) -> Found:
         numbers[:, ones : ones + 1] = -1
         return numbers
 
-    yield x, moved(made.shape, shape, origin)
+    yield x, Moved(made.shape, shape, origin)
 
 
 def polyfit(
