@@ -84,6 +84,11 @@ class Window:
     left: int
     right: int
 
+    @property
+    def is_running(self) -> bool:
+        """From the first input on, whatever the output."""
+        return self.left + 1 >= self.outputs
+
     def back(self, at: Ints) -> Spans:
         return clipped(at - self.left, at + self.right + 1, self.inputs)
 
