@@ -5,7 +5,7 @@ It speaks to flows alone (model/flow.py): the one that was asked, and those that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -31,12 +31,20 @@ class Trace:
     """Made by `Session.backward` and `Session.forward`. Nothing is computed before it is asked for."""
 
     def __init__(
-        self, leg: Leg, spark: SparkSession, *, direction: str = "backward", widened: Any = (), ended: Any = ()
+        self,
+        leg: Leg,
+        spark: SparkSession,
+        *,
+        direction: str = "backward",
+        widened: Any = (),
+        ended: Any = (),
+        models: Callable[[], Mapping[str, Trace]] = dict,
     ) -> None:
-        """`widened` and `ended`: of the way to the rows that a forward trace found."""
+        """`widened` and `ended`: of the way to the rows that a forward trace found. `models`: see there."""
         self._leg = leg
         self._spark = spark
         self._before = (tuple(widened), tuple(ended))
+        self._find_models = models
         self.direction = direction
 
     # --- what was found
@@ -77,6 +85,12 @@ class Trace:
         if source not in self._ends:
             raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._ends)}")
         return self._ends[source]
+
+    @once
+    def models(self) -> Mapping[str, Trace]:
+        """The models that gave columns of the asked rows, by their paths, each with the trace of the rows that it was
+        trained on. These are no witnesses: a replay takes the model as it is."""
+        return self._find_models()
 
     @once
     def readings(self) -> tuple[ReadingRows, ...]:

@@ -80,20 +80,20 @@ class Pending:
             try:
                 self._prepare(put_back(c, plan))
             except Exception as problem:
-                self.why = f"its query could not be kept ({_first_line(problem)})"
+                self.why = f"its query could not be kept ({first_line(problem)})"
         self._before = self._files() if before is None else before
 
     def _prepare(self, plan: Plan) -> None:
         c = self._c
         tree = tree_of(c, c.normalise(plan))
-        self.why = _unsettled(c, tree, not certain(tree.plan))
+        self.why = unsettled(c, tree, not certain(tree.plan))
         if self.why is None:
             self._told = {**plans.describe(c, tree), **settings(c)}
             self._plan = plan
             try:
                 self._bytes = plans.to_bytes(c, tree)
             except Exception as problem:
-                self._told["elsewhere"] = f"its query is known to its own process only ({_first_line(problem)})"
+                self._told["elsewhere"] = f"its query is known to its own process only ({first_line(problem)})"
 
     def _files(self) -> dict[str, tuple[int, int]]:
         return self._c.list_files(self._target.place) if self._target.is_directory else {}
@@ -131,20 +131,20 @@ def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
     Pending(c, None, replace(target, why=target.why or why), before=known).done()
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
     lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
     java = getattr(problem, "java_exception", None)
     return str(java.toString()) if java is not None else lines[0] if lines else type(problem).__name__
 
 
-def _unsettled(c: Catalyst, node: Node, expressions: bool) -> str | None:
+def unsettled(c: Catalyst, node: Node, expressions: bool) -> str | None:
     """A query that may come out otherwise tells nothing of what was written, unless that was written down."""
     if node.children and facts.known(c, node.kind, node.plan) is not None:
         return None
     why = uncertain(c, node) if may_be_uncertain(node, expressions) else None
     if why is not None:
         return f"its query may come out otherwise each time, and was not captured ({why.rstrip('.')})"
-    found = (_unsettled(c, below, expressions) for below in (*node.children, *node.subqueries.values()))
+    found = (unsettled(c, below, expressions) for below in (*node.children, *node.subqueries.values()))
     return next((why for why in found if why is not None), None)
 
 
@@ -277,7 +277,7 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], plac
         raise NotRestored(write.why)
 
     def made_from(at: str, files: Files, names: Sequence[Attr]) -> Plan | None:
-        return _known(c, at, files, names, passage)
+        return known(c, at, files, names, passage)
 
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
@@ -314,7 +314,7 @@ def _plan_bytes(c: Catalyst, write: Write) -> bytes:
     return content
 
 
-def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
+def known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
     place = c.qualified(root)
     passage.unsure = True  # what was written there is not there any more to be looked at
     return _made_from(c, place, files, attrs, passage) if _writes(c, place) else None
