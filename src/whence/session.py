@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
 from whence.model.quiet import FACTS
@@ -20,16 +20,22 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.actors import Actor, ActorStore, TracingDataflow
     from whence.arrays.folder import Shelf
     from whence.arrays.run import Run as ArrayRun
+    from whence.debug.crossing import Crossings
+    from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
+    from whence.model.flow import Flow, Records
+    from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-    from whence.sql.verify import Verdict
     from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog
+    from whence.store.producers import Product
+
+    Asked: TypeAlias = DataFrame | RDD[Any] | str
 
 
 class Session:
@@ -45,6 +51,7 @@ class Session:
         self._catalyst: Catalyst | None = None
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
+        self._crossing: Crossings | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
@@ -64,31 +71,50 @@ class Session:
 
     # --- DataFrames and SQL
 
-    def backward(self, df: DataFrame, *, through: bool = True) -> Trace:
+    def backward(self, asked: DataFrame | RDD[Any] | str, *, where: str | None = None, through: bool = True) -> Trace:
         """The witnesses of these rows: which source rows made them.
 
-        A trace goes on through tables that captured writes made; with `through=False` it ends at them."""
+        Asked of a DataFrame, of an RDD with lineage, or of a table, path or model by its name, then of the rows that
+        `where` picks. A trace goes on through whatever was captured: tables that were written, programs of RDDs, actors
+        and arrays, in this process or an earlier one; with `through=False` it ends at what the query itself reads."""
+        from whence.debug.legs import Leg
         from whence.debug.trace import Trace
 
-        return Trace(self._lineage(df, through=through))
+        flow, records = self._flow(asked, where, through=through)
+        return Trace(Leg(flow, records, self._crossings if through else None), self._spark)
 
-    def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
-        """Which rows of `to` these source rows touch."""
+    @overload
+    def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
+
+    @overload
+    def forward(self, rows: DataFrame | str, *, to: None = None, where: str | None = None) -> Everything: ...
+
+    def forward(self, rows: Any, *, to: Any = None, where: str | None = None) -> Trace | Everything:
+        """Which rows of `to` these source rows touch, by whatever lies between.
+
+        Without `to`: all that the catalogue knows to be made from them, as one report with counts for each table."""
         from whence.debug.forward import forward
+        from whence.debug.legs import Leg
 
-        return forward(self._lineage(df), self._lineage(to))
+        if to is None:
+            from whence.debug.everything import everything
+
+            return everything(self, rows, where)
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
 
     def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out of the query `to`, and why."""
         from whence.sql.why_not import why_not
 
-        return why_not(self._lineage(df), self._lineage(to))
+        return why_not(self.lineage(df), self.lineage(to))
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
         from whence.debug.forward import verify_rows
 
-        return verify_rows(self._lineage(df), rows)
+        return verify_rows(self.lineage(df), rows)
 
     @contextmanager
     def capture(self) -> Iterator[None]:
@@ -106,7 +132,36 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+    def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
+        """What is asked, as a flow and records of its output."""
+        from whence.sql.flow import SqlFlow
+
+        self._require_open()
+        if isinstance(asked, str):
+            from whence.debug.named import frame_by_name
+
+            asked = frame_by_name(self._spark, self.catalog, asked)
+        if where is not None:
+            asked = asked.where(where)  # type: ignore[union-attr]
+        flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
+        return flow, flow.all()
+
+    @property
+    def _crossings(self) -> Crossings:
+        from whence.debug.crossing import Crossings
+
+        with self._opening:
+            if self._crossing is None:
+                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
+            return self._crossing
+
+    def _open_actors(self, product: Product) -> Flow:
+        from whence.actors.opening import open_flow
+
+        return open_flow(product, str(self._files / "actors"))
+
+    def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+        """The lineage of a query, for the rooms that go into it themselves."""
         from whence.sql import SqlLineage
 
         self._require_open()
@@ -168,7 +223,9 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                self._actors = ActorStore(self._files / "actors")
+                tables = self._store.location.tables
+                root = f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
+                self._actors = ActorStore(root, self._store)
             return self._actors
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:

@@ -142,12 +142,12 @@ def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
     parts = [kind, *[f"{key}={value}" for key, value in sorted(options.items())]]
     if not by_lines:
         parts.append(str(scan.relation().dataSchema().json()))
-    if not _files_apart(c, scan):
+    if not files_apart(c, scan):
         parts.append(_digest(c.files_of(scan) if c.tells_files(scan) else sorted(c.files(scan))))
     return f"position in the file, read as {_digest(parts)}", ", ".join([kind, *shown])
 
 
-def _files_apart(c: Catalyst, scan: Plan) -> bool:
+def files_apart(c: Catalyst, scan: Plan) -> bool:
     """Whether each file is read by tasks of its own: then the other files do not matter to the positions in it."""
     return c.number_of_files(scan) <= MOST_FILES_APART
 
@@ -242,7 +242,7 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
         # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files.
-        apart = _files_apart(c, plan)
+        apart = files_apart(c, plan)
         scan = c.in_fixed_splits(scan, apart=apart)
         start = c.struct_field(metadata, "file_block_start")
         position = c.position_in_file(start, SPLIT) if apart else c.position()
