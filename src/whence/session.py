@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.model.flow import Flow, Records
+    from whence.model.flow import Flow, Records, Site
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
@@ -132,6 +132,8 @@ class Session:
 
     def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
+        from pyspark import RDD
+
         from whence.sql.flow import SqlFlow
 
         self._require_open()
@@ -139,9 +141,17 @@ class Session:
             from whence.debug.named import frame_by_name
 
             asked = frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, RDD):
+            if where is not None:
+                raise WhenceError("where= is a condition on columns, which an RDD has not: filter the RDD instead.")
+            from whence.rdd import LineageRDD, RddFlow
+
+            if not isinstance(asked, LineageRDD):
+                raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+            return RddFlow.of(asked)
         if where is not None:
-            asked = asked.where(where)  # type: ignore[union-attr]
-        flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
+            asked = asked.where(where)
+        flow = SqlFlow(self.lineage(asked, through=through))
         return flow, flow.all()
 
     @property
@@ -150,13 +160,35 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
+                self._crossing = Crossings(
+                    lambda: self._store.producers, {"actors": self._open_actors, "rdd": self._open_rdds}, self._living
+                )
             return self._crossing
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
         return open_flow(product, str(self._files / "actors"))
+
+    def _open_rdds(self, product: Product) -> Flow:
+        from whence.rdd.opening import open_flow
+
+        return open_flow(product, self.context)
+
+    def _living(self, site: Site) -> tuple[Flow, Site] | None:
+        """DataFrames made from RDDs, and RDDs made from DataFrames."""
+        if self._context is None:
+            return None
+        from whence.debug.frame_flow import flow_behind
+
+        return flow_behind(site, self._context, self.lineage)
+
+    def _handed(self, rdd: Any) -> Any:
+        if self._context is None:
+            return None
+        from whence.rdd.opening import handed_over
+
+        return handed_over(rdd, self._context)
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -175,6 +207,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.handed = self._handed
                 self._catalyst = made
             return self._catalyst
 
@@ -202,6 +235,7 @@ class Session:
                 self._context = LineageContext(
                     self._spark.sparkContext, str(self._files), lambda: self._store.producers
                 )
+                self._context.tracing = self.backward
             return self._context
 
     @property

@@ -7,8 +7,8 @@ read. What needs the program itself (records between stages, a replay) only the 
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,13 @@ import numpy as np
 
 from whence.model import StoreError, WhenceError
 from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, files_site
+from whence.model.verdict import Verdict
 from whence.rdd.books import Book, Result, Save, SavedFile, Source, kept_of
 from whence.rdd.codec import Ints
 from whence.rdd.inside import NotOnTheWay, back_to, on_the_way
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.propagate import stored_whole
+from whence.rdd.records import records_at
 from whence.rdd.saves import require_unchanged
 from whence.rdd.site_records import RddRecords
 from whence.rdd.textfiles import check_unchanged, starts_in
@@ -61,7 +63,8 @@ def _spread(first: Ints, last: Ints) -> Ints:
 
 class RddFlow:
     def __init__(self, book: Book, context: LineageContext | None = None, result: LineageRDD | None = None) -> None:
-        """`context`: of a run that is going on. `result`: an RDD that is asked about though no action computed it."""
+        """`context`: of a run that is going on. `result`: the one RDD whose way this is, whether or not an action
+        computed it; else all results of the run are outputs."""
         self.book = book
         self._context = context
         self._asked = result
@@ -111,7 +114,7 @@ class RddFlow:
             return self.book.nodes
         from whence.rdd.live_book import program
 
-        return {**self.book.nodes, **program([self._asked.node])}
+        return program([self._asked.node])
 
     @property
     def inputs(self) -> tuple[Site, ...]:
@@ -121,8 +124,19 @@ class RddFlow:
 
     @property
     def outputs(self) -> tuple[Site, ...]:
+        if self._asked is not None:
+            return (self.site_of(self._asked.node.id),)
         found = [self.site_of(r.node) for r in self._results() if r.shown]
-        return tuple(dict.fromkeys([*found, *(files_site(s.told_by, s.root) for s in self.book.saves)]))
+        return tuple(dict.fromkeys([*found, *(files_site(s.told_by, s.root) for s in self._saves)]))
+
+    @property
+    def _saves(self) -> list[Save]:
+        return self.book.saves if self._asked is None else []
+
+    def files(self, site: Site) -> Collection[str]:
+        """The files that an input's records lie in."""
+        sources = [self.book.source(n) for n in self.book.read if self.site_of(n) == site]
+        return {file_key(split.path) for source in sources if source.told_by is not None for split in source.splits}
 
     def frame_of(self, site: Site) -> Any:
         """The DataFrame whose rows a site's records are, in the order of `df.rdd`; None where they are of none, or it
@@ -130,20 +144,34 @@ class RddFlow:
         node = next((n for n in self.book.read if self.book.source(n).frame and self.site_of(n) == site), None)
         return None if node is None or self._context is None else self._context.book.readings[node].frame
 
-    def _results(self) -> list[Result]:
-        found = self.book.results()
-        if self._asked is not None and all(r.node != self._asked.node.id for r in found):
-            from whence.rdd.capture import captured
+    def rows_of(self, site: Site, ids: Iterable[RecordId]) -> list[tuple[Any, ...]]:
+        """The rows of a DataFrame that records of this site are."""
+        return self.take(site, ids).values()
 
-            found = [*found, Result(self._asked.node.id, tuple(captured(self._asked)))]
-        return found
+    def positions_of(self, site: Site, rows: Iterable[tuple[Any, ...]]) -> list[RecordId]:
+        """Which records of this site are such rows of its DataFrame; of equal rows, all."""
+        assert self._context is not None
+        node = next(n for n in self.book.read if self.site_of(n) == site)
+        wanted = {repr(tuple(row)) for row in rows}
+
+        def matching(part: int, given: Iterable[Any]) -> Iterator[tuple[int, int]]:
+            return ((part, n) for n, row in enumerate(given) if repr(tuple(row)) in wanted)
+
+        with self._context.book.job("finding rows"):
+            plain = self._context.book.source_rdds[node]._plain()
+            return list(plain.mapPartitionsWithIndex(matching).collect())
+
+    def _results(self) -> list[Result]:
+        if self._asked is None or self._context is None:
+            return self.book.results()
+        return [self._context.book.result(self._asked)]
 
     # --- from identities to positions, and back
 
     def take(self, site: Site, ids: Iterable[RecordId]) -> RddRecords:
         wanted = list(ids)
         sources = [n for n in self.book.read if self.site_of(n) == site]
-        saves = [s for s in self.book.saves if files_site(s.told_by, s.root) == site]
+        saves = [s for s in self._saves if files_site(s.told_by, s.root) == site]
         if not sources and not saves:
             results = [r for r in self._results() if self.site_of(r.node) == site]
             if not results:
@@ -314,14 +342,12 @@ class RddFlow:
         start, widened = self._start(seeds)
         results = self._results()
         kept = kept_of(self.book.tables, results)
-        saved = {key for save in self.book.saves for key in save.tables}
+        saved = {key for save in self._saves for key in save.tables}
         for key in saved:
             kept.setdefault(key, self.book.tables[key].n_out)
         readers = self.book.tables.readers(kept)
         if self._context is not None:
-            computed = [rdd.node for rdd, _ in list(self._context.book.computed.values())]
-            handed = [rdd.node for rdd in list(self._context.book.handed.values())]
-            nodes = [*computed, *handed, *([self._asked.node] if self._asked is not None else ())]
+            nodes = self._made_nodes(self._context)
             read = {*kept, *(key for keys in readers.values() for key in keys)}
             at, ahead = on_the_way(self._context, start, nodes, read, widened.append)
             start = merged_states(at, ahead)
@@ -334,7 +360,7 @@ class RddFlow:
             if result.shown and mine:
                 site = self.site_of(result.node)
                 found[site] = RddRecords(site, mine, self)
-        for save in self.book.saves:
+        for save in self._saves:
             mine = {p: x for p, x in touched.items() if p[:3] in save.tables and len(x)}
             if mine:
                 site = files_site(save.told_by, save.root)
@@ -372,6 +398,12 @@ class RddFlow:
         first, second = (asked.made, asked.state) if made else (asked.state, asked.made)
         return first or second, list(asked.widened)
 
+    def _made_nodes(self, context: LineageContext) -> list[Any]:
+        if self._asked is not None:
+            return [self._asked.node]
+        computed = [rdd.node for rdd, _ in list(context.book.computed.values())]
+        return computed + [rdd.node for rdd in list(context.book.handed.values())]
+
     def at_sites(self, state: State) -> dict[Site, RddRecords]:
         """Positions anywhere in the run, by the RDDs that they are of."""
         found: dict[Site, State] = defaultdict(dict)
@@ -391,7 +423,7 @@ class RddFlow:
         nodes = self._nodes
         made = [self._asked.node.id] if self._asked is not None else []
         below = {i for told in nodes.values() for i in told.inputs}
-        todo = [(node, 0) for node in [*sorted(set(nodes) - below - set(made)), *made]]
+        todo = [(node, 0) for node in made or sorted(set(nodes) - below)]
         found: list[tuple[Step, int]] = []
         seen: set[int] = set()
         while todo:
@@ -424,7 +456,7 @@ class RddFlow:
                 )
         else:
             with contextlib.suppress(NotOnTheWay):
-                state = back_to(self._context, start, _node(self._context, self._asked, node), widened.append)
+                state = back_to(self._context, start, _node(self._made_nodes(self._context), node), widened.append)
         return RddRecords(self.site_of(node), state, self, tuple(widened))
 
     def multiplicities(self, step: Step) -> Mapping[RecordId, int]:
@@ -464,6 +496,22 @@ class RddFlow:
             self._chosen(keep) if keep is not None else None, self._chosen(drop) if drop is not None else {}
         )
 
+    def verify(self, asked: Records, answer: Answer) -> Verdict:
+        """The program on the witnesses alone must give the asked records; it may well give others too."""
+        if self._context is None or self._asked is None:
+            return Verdict(
+                False, notes=(f"{self.name} cannot be run again here, so its part of the way is not proven",)
+            )
+        state = self._start(asked, made=True)[0]
+        wanted = Counter(repr(r) for p, x in state.items() for r in records_at(self._context, p, x))
+        given = Counter(map(repr, self.replay(keep=self._sources_of(answer.found)).collect()))
+        missing = tuple((wanted - given).elements())
+        return Verdict(not missing, missing)
+
+    def _sources_of(self, found: Mapping[Site, Records]) -> dict[Site, Records]:
+        """Of every source, those that were found: of most that is none."""
+        return {site: found.get(site) or RddRecords(site, {}, self) for site in self.inputs}
+
     def _chosen(self, records: Mapping[Site, Records]) -> dict[int, dict[int, Ints]]:
         """Of each source that is named: of each partition, which records."""
         found: dict[int, dict[int, Ints]] = {n: {} for n in self.book.read if self.site_of(n) in records}
@@ -475,10 +523,8 @@ class RddFlow:
         return found
 
 
-def _node(context: LineageContext, asked: LineageRDD | None, wanted: int) -> Any:
-    todo = [rdd.node for rdd, _ in list(context.book.computed.values())]
-    todo += [rdd.node for rdd in list(context.book.handed.values())]
-    todo += [asked.node] if asked is not None else []
+def _node(made: list[Any], wanted: int) -> Any:
+    todo = list(made)
     seen: set[int] = set()
     while todo:
         node = todo.pop()

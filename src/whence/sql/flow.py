@@ -19,11 +19,12 @@ from whence.sql.blocks import ReadingPlace
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Seeds
 from whence.sql.forward import forward as touched_by
+from whence.sql.handed import handed_at, records_of, told_of
 from whence.sql.line_rows import LineRows, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, ROW, has_row_index
+from whence.sql.sources import FILE, HASH, ROW, has_row_index
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
@@ -110,6 +111,9 @@ class SqlRecords:
         c = self.question.lineage.c
         with c.quietly():
             found = self._ids()
+            handed = handed_at(c, self.places)
+            if handed is not None:
+                return records_of(c, handed, self.places[0], found)[:most]
             rows = (found if most is None else found.limit(most)).collect()
         if found.columns[-2:] != [FILE, ROW]:
             return [tuple(row) for row in rows]
@@ -154,7 +158,8 @@ class SqlTaken:
 
     @once
     def _identities(self) -> DataFrame:
-        names = [FILE, ROW] if self.site.key.startswith("files by ") else [ROW]
+        contents = self.places[0].dataset.by_contents
+        names = [FILE, ROW] if self.site.key.startswith("files by ") else [HASH, ROW] if contents else [ROW]
         schema = ", ".join(f"`{name}` bigint" for name in names)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
 
@@ -253,6 +258,8 @@ class SqlFlow:
         wanted = list(dict.fromkeys(ids))
         if site.key.startswith("files by "):
             told: Told = _positions(self.lineage, places, wanted, site.key.startswith(f"files by {BY_BYTE}"))
+        elif (handed := handed_at(self.lineage.c, places)) is not None:
+            told = told_of(self.lineage.c, handed, places[0], wanted)
         else:
             told = [tuple(int(number) for number in one) for one in wanted]
         return SqlTaken(site, self.lineage, places, wanted, told)
@@ -377,7 +384,8 @@ def _site(lineage: SqlLineage, name: str, places: Sequence[ReadingPlace]) -> Sit
             return files_site(BY_ROW, root, name)
         if all(why_not_by_byte(c, scan) is None for scan in scans):
             return files_site(BY_BYTE, root, name)
-    return Site(dataset.key, name)
+    handed = handed_at(c, places)
+    return Site(dataset.key if handed is None else handed.site.key, name)
 
 
 def _in_files(lineage: SqlLineage, places: Sequence[ReadingPlace], told: Sequence[tuple[int, int]]) -> list[RecordId]:
