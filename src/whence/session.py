@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.model.flow import Flow, Records, Site
+    from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
@@ -102,11 +102,17 @@ class Session:
         target, _ = self._flow(to)
         return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
 
-    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
-        """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.sql.why_not import why_not
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out on its way to `to`, and why."""
+        from whence.debug.legs import Leg
+        from whence.debug.why_not import why_not
+        from whence.sql.flow import SqlFlow
 
-        return why_not(self.lineage(df), self.lineage(to))
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        if not isinstance(target, SqlFlow):
+            raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
+        return why_not(Leg(flow, records, self._crossings), target, self._crossings)
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
@@ -134,6 +140,7 @@ class Session:
         """What is asked, as a flow and records of its output."""
         from pyspark import RDD
 
+        from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
@@ -141,13 +148,13 @@ class Session:
             from whence.debug.named import frame_by_name
 
             asked = frame_by_name(self._spark, self.catalog, asked)
-        if isinstance(asked, RDD):
-            if where is not None:
-                raise WhenceError("where= is a condition on columns, which an RDD has not: filter the RDD instead.")
-            from whence.rdd import LineageRDD, RddFlow
+        if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
+            raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+        if isinstance(asked, LineageRDD):
+            from whence.rdd.flow import RddFlow
 
-            if not isinstance(asked, LineageRDD):
-                raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+            if where is not None:
+                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
             return RddFlow.of(asked)
         if where is not None:
             asked = asked.where(where)
@@ -160,35 +167,22 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(
-                    lambda: self._store.producers, {"actors": self._open_actors, "rdd": self._open_rdds}, self._living
-                )
+                from whence.debug.living import Living
+
+                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
+                living = Living(self.lineage, lambda: self._context)
+                self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
-
-    def _open_actors(self, product: Product) -> Flow:
-        from whence.actors.opening import open_flow
-
-        return open_flow(product, str(self._files / "actors"))
 
     def _open_rdds(self, product: Product) -> Flow:
         from whence.rdd.opening import open_flow
 
         return open_flow(product, self.context)
 
-    def _living(self, site: Site) -> tuple[Flow, Site] | None:
-        """DataFrames made from RDDs, and RDDs made from DataFrames."""
-        if self._context is None:
-            return None
-        from whence.debug.frame_flow import flow_behind
+    def _open_actors(self, product: Product) -> Flow:
+        from whence.actors.opening import open_flow
 
-        return flow_behind(site, self._context, self.lineage)
-
-    def _handed(self, rdd: Any) -> Any:
-        if self._context is None:
-            return None
-        from whence.rdd.opening import handed_over
-
-        return handed_over(rdd, self._context)
+        return open_flow(product, str(self._files / "actors"))
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -207,7 +201,6 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
-                made.memory.handed = self._handed
                 self._catalyst = made
             return self._catalyst
 

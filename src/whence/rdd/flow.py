@@ -144,23 +144,6 @@ class RddFlow:
         node = next((n for n in self.book.read if self.book.source(n).frame and self.site_of(n) == site), None)
         return None if node is None or self._context is None else self._context.book.readings[node].frame
 
-    def rows_of(self, site: Site, ids: Iterable[RecordId]) -> list[tuple[Any, ...]]:
-        """The rows of a DataFrame that records of this site are."""
-        return self.take(site, ids).values()
-
-    def positions_of(self, site: Site, rows: Iterable[tuple[Any, ...]]) -> list[RecordId]:
-        """Which records of this site are such rows of its DataFrame; of equal rows, all."""
-        assert self._context is not None
-        node = next(n for n in self.book.read if self.site_of(n) == site)
-        wanted = {repr(tuple(row)) for row in rows}
-
-        def matching(part: int, given: Iterable[Any]) -> Iterator[tuple[int, int]]:
-            return ((part, n) for n, row in enumerate(given) if repr(tuple(row)) in wanted)
-
-        with self._context.book.job("finding rows"):
-            plain = self._context.book.source_rdds[node]._plain()
-            return list(plain.mapPartitionsWithIndex(matching).collect())
-
     def _results(self) -> list[Result]:
         if self._asked is None or self._context is None:
             return self.book.results()
@@ -321,6 +304,26 @@ class RddFlow:
                 "where in the file these records are."
             )
         return [(file, start) for start in starts[positions].tolist()]
+
+    @property
+    def result(self) -> LineageRDD | None:
+        """The RDD that is asked about."""
+        return self._asked
+
+    def take_values(self, site: Site, values: Iterable[Any]) -> RddRecords:
+        """The records of a source or of the asked RDD that have these values. A Row is its tuple."""
+        if self._context is None:
+            raise WhenceError(f"{self.name} ran in another process: its records are not here to be looked at.")
+        wanted = {repr(_plain(value)) for value in values}
+        nodes = [node for node in self.book.read if self.site_of(node) == site]
+        rdds = [self._context.book.source_rdds[node] for node in nodes]
+        if self._asked is not None and self.site_of(self._asked.node.id) == site:
+            rdds.append(self._asked)
+        found: dict[Site, RddRecords] = {}
+        for rdd in rdds:
+            picked = rdd.filter(lambda record: repr(_plain(record)) in wanted)
+            found.update(self.at_sites(picked.getLineage().goBack(rdd).state))
+        return found.get(site, RddRecords(site, {}, self))
 
     # --- the question
 
@@ -498,15 +501,27 @@ class RddFlow:
 
     def verify(self, asked: Records, answer: Answer) -> Verdict:
         """The program on the witnesses alone must give the asked records; it may well give others too."""
-        if self._context is None or self._asked is None:
+        if self._context is None:
             return Verdict(
-                False, notes=(f"{self.name} cannot be run again here, so its part of the way is not proven",)
+                False, notes=(f"{self.name} is not proven: its program is not here, and cannot be run again",)
             )
         state = self._start(asked, made=True)[0]
-        wanted = Counter(repr(r) for p, x in state.items() for r in records_at(self._context, p, x))
-        given = Counter(map(repr, self.replay(keep=self._sources_of(answer.found)).collect()))
-        missing = tuple((wanted - given).elements())
-        return Verdict(not missing, missing)
+        made = {self.book.tables.node(place) for place in state}
+        known = {rdd.node.id: rdd for rdd, _ in list(self._context.book.computed.values())}
+        if self._asked is not None:
+            known[self._asked.node.id] = self._asked
+        if not made <= set(known):
+            return Verdict(False, notes=(f"{self.name} is not proven: these records are inside it, of no result",))
+        missing: list[str] = []
+        for node in made:
+            own = {place: x for place, x in state.items() if self.book.tables.node(place) == node}
+            wanted = Counter(repr(r) for place, x in own.items() for r in records_at(self._context, place, x))
+            keep = self._chosen(self._sources_of(answer.found))
+            from whence.rdd.again import Program  # it traces too
+
+            given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
+            missing += (wanted - given).elements()
+        return Verdict(not missing, tuple(missing))
 
     def _sources_of(self, found: Mapping[Site, Records]) -> dict[Site, Records]:
         """Of every source, those that were found: of most that is none."""
@@ -521,6 +536,19 @@ class RddFlow:
                     raise WhenceError(f"{some.site} is no source: a replay takes records of {self.name}'s sources.")
                 found[place.stage][place.part] = positions
         return found
+
+
+def _plain(value: Any) -> Any:
+    """A value in one form, whichever way it went: Rows are tuples, numbers of numpy are numbers."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return sorted((repr(_plain(k)), _plain(v)) for k, v in value.items())
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        return value.item()
+    return value
 
 
 def _node(made: list[Any], wanted: int) -> Any:

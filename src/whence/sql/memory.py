@@ -89,8 +89,6 @@ class Memory:
     recent: list[Recent] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
     given: dict[str, object] = field(default_factory=dict)
-    # Tells the RDD with lineage behind an RDD of the JVM that a DataFrame's rows are of (handed.py).
-    handed: Callable[[JavaObject], Any] = lambda _: None
     # Where the store keeps facts and writes; None: nowhere yet.
     folder: str | None = None
     # Signs what is read back as code, or says which of it is.
