@@ -179,6 +179,15 @@ class RddFlow:
         told = tuple(dict.fromkeys(wanted)) if saves else None
         return RddRecords(site, merged(read), self, tuple(dict.fromkeys(widened)), told, merged(made))
 
+    def all(self, site: Site) -> RddRecords:
+        """All records of a result."""
+        result = next((r for r in self._results() if self.site_of(r.node) == site), None)
+        if result is None:
+            raise StoreError(f"{self.name} computed no {site}; it computed {', '.join(map(str, self.outputs))}.")
+        tables = self.book.tables
+        kept = kept_of(tables, [result])
+        return RddRecords(site, {Place(*key, tables[key].last): np.arange(n) for key, n in kept.items() if n}, self)
+
     def take_saved(self, files: Iterable[RecordId]) -> RddRecords:
         """Like `take`, of records of saved files, whichever save they are of."""
         wanted = list(files)
