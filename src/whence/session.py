@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.arrays.folder import Shelf
+    from whence.arrays.run import Run as ArrayRun
     from whence.debug.crossing import Crossings
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
@@ -53,6 +55,9 @@ class Session:
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
@@ -79,7 +84,7 @@ class Session:
         from whence.debug.trace import Trace
 
         flow, records = self._flow(asked, where, through=through)
-        return Trace(Leg(flow, records, self._crossings if through else None), self._spark)
+        return self._saved_by(Trace(Leg(flow, records, self._crossings if through else None), self._spark))
 
     @overload
     def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
@@ -100,7 +105,13 @@ class Session:
             return everything(self, rows, where)
         flow, records = self._flow(rows, where)
         target, _ = self._flow(to)
-        return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
+        return self._saved_by(forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark))
+
+    def _saved_by(self, trace: Trace) -> Trace:
+        from whence.debug.saving import save
+
+        trace.saver = lambda name: save(trace, self.catalog, name)
+        return trace
 
     def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out on its way to `to`, and why."""
@@ -182,7 +193,7 @@ class Session:
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
-        return open_flow(product, str(self._files / "actors"))
+        return open_flow(product, self._actors_root)
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -256,10 +267,13 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                tables = self._store.location.tables
-                root = f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
-                self._actors = ActorStore(root, self._store)
+                self._actors = ActorStore(self._actors_root, self._store)
             return self._actors
+
+    @property
+    def _actors_root(self) -> str:
+        tables = self._store.location.tables
+        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -310,12 +324,58 @@ class Session:
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
 
+    # --- arrays
+
+    def execute(
+        self,
+        wf: Any,
+        inputs: Mapping[Any, Any] | None = None,
+        strategies: Any = None,
+        limit_disk: float | None = None,
+        chunks: int | None = None,
+    ) -> ArrayRun:
+        """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
+        from whence.arrays.execute import execute
+
+        shelf = self._shelf()
+        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+
+    def reopen(self, run: str) -> ArrayRun:
+        """A run of before, by its id, in any process on the same store."""
+        from whence.arrays.run import Run
+
+        about = self._around_arrays()
+        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+
+    def _shelf(self) -> Shelf:
+        from whence.arrays.folder import Shelf
+
+        self._require_open()
+        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
+            raise StoreError(
+                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
+                "attach with a directory for a store."
+            )
+        self._store.make()
+        return Shelf(self._files, self._store.seal)
+
+    def _around_arrays(self) -> dict[str, Any]:
+        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
+
+    def _shipped(self) -> SparkSession:
+        """Spark, whose executors have whence."""
+        from whence.rdd.ship import ship
+
+        ship(self.spark.sparkContext)
+        return self.spark
+
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
         with self._opening:
             if self._closed:
                 return
             self._closed = True
+        self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

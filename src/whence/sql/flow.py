@@ -77,6 +77,10 @@ class SqlRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.frame().columns)
 
+    @property
+    def full_name(self) -> str:
+        return self.places[0].dataset.full_name
+
     @once
     def _frame(self) -> DataFrame:
         return self.question.rows_of(self.places, self._condition)
