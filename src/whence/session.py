@@ -215,7 +215,7 @@ class Session:
             if self._crossing is None:
                 from whence.debug.living import Living
 
-                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
+                openers = {"actors": self._open_actors, "rdd": self._open_rdds, "sql": self._open_written}
                 living = Living(self.lineage, lambda: self._context)
                 self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
@@ -224,6 +224,11 @@ class Session:
         from whence.rdd.opening import open_flow
 
         return open_flow(product, self.context)
+
+    def _open_written(self, product: Product) -> Flow:
+        from whence.sql.written_files import open_flow
+
+        return open_flow(product, self.spark, self.lineage)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -247,6 +252,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.made = lambda products: self._store.producers.add(products)
                 self._catalyst = made
             return self._catalyst
 

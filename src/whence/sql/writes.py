@@ -122,6 +122,10 @@ class Pending:
         c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
         if self._plan is not None:
             c.memory.writes[path] = self._plan
+        if self.why is None and c.memory.made is not None:
+            from whence.sql.written_files import products_of  # which asks queries, as this file does for them
+
+            c.memory.made(products_of(c, self._target, made))
 
 
 def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
