@@ -58,6 +58,8 @@ class Session:
         from whence.debug.questions import Questions
 
         self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
 
     @property
     def spark(self) -> SparkSession:
@@ -84,7 +86,8 @@ class Session:
         from whence.debug.trace import Trace
 
         flow, records = self._flow(asked, where, through=through)
-        return self._saved_by(Trace(Leg(flow, records, self._crossings if through else None), self._spark))
+        leg = Leg(flow, records, self._crossings if through else None)
+        return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
     @overload
     def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
@@ -158,7 +161,8 @@ class Session:
         if isinstance(asked, str):
             from whence.debug.named import frame_by_name
 
-            asked = frame_by_name(self._spark, self.catalog, asked)
+            trained = self._trained_on(asked)
+            asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
         if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
             raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
         if isinstance(asked, LineageRDD):
@@ -171,6 +175,37 @@ class Session:
             asked = asked.where(where)
         flow = SqlFlow(self.lineage(asked, through=through))
         return flow, flow.all()
+
+    def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
+        from whence.sql.trained import remember_training
+
+        remember_training(self._plans(), self._store.producers, path, rows, at)
+
+    def _trained_on(self, path: str) -> DataFrame | None:
+        """The rows that the model of this name was trained on."""
+        from whence.sql.trained import training_rows
+
+        return training_rows(self._plans(), self._store.producers, path) if "/" in path else None
+
+    def _models_behind(self, asked: Records) -> dict[str, Trace]:
+        """The models that gave columns of these rows, and the traces of what they were trained on."""
+        from whence.model.flow import Framed
+        from whence.sql.trained import UntoldTraining, attributes_of
+
+        known = self._watcher.trainings if self._watcher is not None else {}
+        numbers = attributes_of(self._plans(), asked.frame()) if known and isinstance(asked, Framed) else set()
+        found: dict[str, Trace] = {}
+        for training in dict.fromkeys(known[number] for number in sorted(numbers) if number in known):
+            name = training.path or training.model
+            while name in found:
+                name += "'"
+            rows = training.frame
+            if rows is None and training.path is not None:
+                rows = self._trained_on(training.path)
+            if rows is None:
+                raise UntoldTraining(name, "it was trained where whence was not attached, or with another store")
+            found[name] = self.backward(rows)
+        return found
 
     @property
     def _crossings(self) -> Crossings:

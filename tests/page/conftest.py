@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import catalogue
 import pytest
 
-import catalogue
 from whence.serve.api.page import BUILT
 
 ROOT = Path(__file__).resolve().parents[2]

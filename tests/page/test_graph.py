@@ -9,7 +9,6 @@ from urllib.parse import parse_qs, quote, urlsplit
 from urllib.request import urlopen
 
 import pytest
-
 from catalogue import ODD
 
 expect = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed").expect

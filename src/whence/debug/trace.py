@@ -31,12 +31,20 @@ class Trace:
     """Made by `Session.backward` and `Session.forward`. Nothing is computed before it is asked for."""
 
     def __init__(
-        self, leg: Leg, spark: SparkSession, *, direction: str = "backward", widened: Any = (), ended: Any = ()
+        self,
+        leg: Leg,
+        spark: SparkSession,
+        *,
+        direction: str = "backward",
+        widened: Any = (),
+        ended: Any = (),
+        models: Callable[[], Mapping[str, Trace]] = dict,
     ) -> None:
-        """`widened` and `ended`: of the way to the rows that a forward trace found."""
+        """`widened` and `ended`: of the way to the rows that a forward trace found. `models`: see there."""
         self._leg = leg
         self._spark = spark
         self._before = (tuple(widened), tuple(ended))
+        self._find_models = models
         self.direction = direction
         self.saver: Callable[[str | None], str] | None = None
         """Writes this trace into the store of the session that it came from."""
@@ -93,6 +101,12 @@ class Trace:
         _, site, records = self._end(source)
         told: str | None = getattr(records, "full_name", None)
         return told or (site.key.partition(": ")[2] if site.key.startswith("files by ") else site.name)
+
+    @once
+    def models(self) -> Mapping[str, Trace]:
+        """The models that gave columns of the asked rows, by their paths, each with the trace of the rows that it was
+        trained on. These are no witnesses: a replay takes the model as it is."""
+        return self._find_models()
 
     @once
     def readings(self) -> tuple[ReadingRows, ...]:
