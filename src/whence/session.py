@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.arrays.folder import Shelf
+    from whence.arrays.run import Run as ArrayRun
     from whence.debug.crossing import Crossings
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
@@ -55,6 +57,9 @@ class Session:
         self._watcher = watch(spark, self._store)
         if self._watcher is not None:
             self._watcher.on_saved = self._remember_training
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
 
     @property
     def spark(self) -> SparkSession:
@@ -82,7 +87,7 @@ class Session:
 
         flow, records = self._flow(asked, where, through=through)
         leg = Leg(flow, records, self._crossings if through else None)
-        return Trace(leg, self._spark, models=lambda: self._models_behind(records))
+        return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
     @overload
     def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
@@ -103,13 +108,25 @@ class Session:
             return everything(self, rows, where)
         flow, records = self._flow(rows, where)
         target, _ = self._flow(to)
-        return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
+        return self._saved_by(forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark))
 
-    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
-        """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.sql.why_not import why_not
+    def _saved_by(self, trace: Trace) -> Trace:
+        from whence.debug.saving import save
 
-        return why_not(self.lineage(df), self.lineage(to))
+        trace.saver = lambda name: save(trace, self.catalog, name)
+        return trace
+
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out on its way to `to`, and why."""
+        from whence.debug.legs import Leg
+        from whence.debug.why_not import why_not
+        from whence.sql.flow import SqlFlow
+
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        if not isinstance(target, SqlFlow):
+            raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
+        return why_not(Leg(flow, records, self._crossings), target, self._crossings)
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
@@ -135,6 +152,7 @@ class Session:
 
     def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
+        from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
@@ -143,6 +161,12 @@ class Session:
 
             trained = self._trained_on(asked)
             asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, LineageRDD):
+            from whence.rdd.flow import RddFlow
+
+            if where is not None:
+                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            return RddFlow.of(asked)
         if where is not None:
             asked = asked.where(where)  # type: ignore[union-attr]
         flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
@@ -185,8 +209,17 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
+                from whence.debug.living import Living
+
+                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
+                living = Living(self.lineage, lambda: self._context)
+                self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
+
+    def _open_rdds(self, product: Product) -> Flow:
+        from whence.rdd.opening import open_flow
+
+        return open_flow(product, self.context)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -234,13 +267,21 @@ class Session:
                 from whence.rdd import LineageContext
 
                 self._store.make()
-                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+                self._context = LineageContext(
+                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                )
             return self._context
 
     @property
     def _files(self) -> Path:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
+        if location.directory is None and "://" in location.tables:
+            raise StoreError(
+                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
+                "by Python processes, which need a directory that all machines share: attach with a store whose "
+                "tables= is such a path."
+            )
         return location.directory or Path(location.tables)
 
     # --- any code: actors
@@ -313,12 +354,58 @@ class Session:
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
 
+    # --- arrays
+
+    def execute(
+        self,
+        wf: Any,
+        inputs: Mapping[Any, Any] | None = None,
+        strategies: Any = None,
+        limit_disk: float | None = None,
+        chunks: int | None = None,
+    ) -> ArrayRun:
+        """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
+        from whence.arrays.execute import execute
+
+        shelf = self._shelf()
+        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+
+    def reopen(self, run: str) -> ArrayRun:
+        """A run of before, by its id, in any process on the same store."""
+        from whence.arrays.run import Run
+
+        about = self._around_arrays()
+        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+
+    def _shelf(self) -> Shelf:
+        from whence.arrays.folder import Shelf
+
+        self._require_open()
+        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
+            raise StoreError(
+                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
+                "attach with a directory for a store."
+            )
+        self._store.make()
+        return Shelf(self._files, self._store.seal)
+
+    def _around_arrays(self) -> dict[str, Any]:
+        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
+
+    def _shipped(self) -> SparkSession:
+        """Spark, whose executors have whence."""
+        from whence.rdd.ship import ship
+
+        ship(self.spark.sparkContext)
+        return self.spark
+
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
         with self._opening:
             if self._closed:
                 return
             self._closed = True
+        self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

@@ -25,22 +25,26 @@ class Crossing:
     flow: Flow
     output: Site
     files: frozenset[str] = frozenset()
+    ask: Callable[[Records], tuple[Flow, Records, tuple[str, ...]]] | None = None
+    """Where identities mean nothing to the other flow: the question for it, and what may widen the answer there."""
+    arrive: Callable[[Records], list[RecordId]] | None = None
+    """The same on the way forward: which records of `site` these of the other flow are."""
 
 
 @dataclass
 class Crossings:
-    """`living`: flows of this session by the key of a site that they made (a DataFrame from an RDD, ...)."""
+    """`living`: the flow of this session that made an input of another one (a DataFrame from an RDD, ...)."""
 
     producers: Callable[[], Producers]
     openers: Mapping[str, Opener]
-    living: Callable[[Site], tuple[Flow, Site] | None] = lambda _: None
+    living: Callable[[Flow, Site], Crossing | None] = lambda _, __: None
     _opened: dict[tuple[str, str], Flow] = field(default_factory=dict)
 
     def behind(self, flow: Flow, site: Site) -> tuple[list[Crossing], tuple[str, ...]]:
         """The flows that made records of this input, and where the way ends though something is known to lie behind."""
-        here = self.living(site)
+        here = self.living(flow, site)
         if here is not None:
-            return [Crossing(site, *here)], ()
+            return [here], ()
         files = flow.files(site) if isinstance(flow, InFiles) else ()
         if not files:
             return [], ()
@@ -59,16 +63,17 @@ class Crossings:
                 continue
             try:
                 other = self._open(there[0])
-                output = _output_of(other, there, site)
+                by_output = _by_output(other, there, site)
             except WhenceError as why:
                 ended.append(f"{site.name} was made by a captured run ({kind}) that cannot be followed: {why}")
                 continue
-            if output is None:
+            for output, keys in by_output.items():
+                if output is not None:
+                    found.append(Crossing(site, other, output, frozenset(keys)))
+                    continue
                 ended.append(
                     f"{site.name} was made by a captured run ({kind}) whose records are told otherwise than here"
                 )
-                continue
-            found.append(Crossing(site, other, output, frozenset(product.key for product in there)))
         return found, tuple(ended)
 
     def _open(self, product: Product) -> Flow:
@@ -78,16 +83,18 @@ class Crossings:
         return known
 
 
-def _output_of(flow: Flow, products: Iterable[Product], site: Site) -> Site | None:
-    """The output of the flow whose records these files hold, told in the same way as they are read."""
-    told = _told(site)
-    keys = [product.key for product in products]
-    alike = [output for output in flow.outputs if _told(output) == told]
-    for output in alike:
-        root = output.key.partition(": ")[2].rstrip("/")
-        if any(key == root or key.startswith(root + "/") for key in keys):
-            return output
-    return alike[0] if len(alike) == 1 else None
+def _by_output(flow: Flow, products: Iterable[Product], site: Site) -> dict[Site | None, list[str]]:
+    """The files by the output of the flow that holds their records, told in the same way as they are read."""
+    alike = [output for output in flow.outputs if _told(output) == _told(site)]
+    found: dict[Site | None, list[str]] = defaultdict(list)
+    for product in products:
+        holds = [output for output in alike if _is_in(product.key, output.key.partition(": ")[2])]
+        found[holds[0] if holds else None].append(product.key)
+    return found
+
+
+def _is_in(file: str, roots: str) -> bool:
+    return any(file == root or file.startswith(root.rstrip("/") + "/") for root in roots.split("|"))
 
 
 def ids_in(records: Records, files: frozenset[str]) -> list[RecordId]:
@@ -175,7 +182,11 @@ def arriving(
         widened += answer.widened
         ended += answer.ended
         for output, records in answer.found.items():
-            if output == crossing.output:
+            if output != crossing.output:
+                continue
+            if crossing.arrive is not None:
+                ids += crossing.arrive(records)
+            else:
                 ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
     return list(dict.fromkeys(ids))
 

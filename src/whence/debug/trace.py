@@ -46,6 +46,16 @@ class Trace:
         self._before = (tuple(widened), tuple(ended))
         self._find_models = models
         self.direction = direction
+        self.saver: Callable[[str | None], str] | None = None
+        """Writes this trace into the store of the session that it came from."""
+
+    def save(self, name: str | None = None) -> str:
+        """Keep the trace in the store: its steps with counts, and the first rows of each source; its id.
+
+        The server shows it, and anyone who may read the rows (docs/serve.md)."""
+        if self.saver is None:
+            raise WhenceError("This trace has no session, and so no store to be saved in: ask w.backward or w.forward.")
+        return self.saver(name)
 
     # --- what was found
 
@@ -85,6 +95,12 @@ class Trace:
         if source not in self._ends:
             raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._ends)}")
         return self._ends[source]
+
+    def full_name(self, source: str) -> str:
+        """The table or path that a source is, where it is one."""
+        _, site, records = self._end(source)
+        told: str | None = getattr(records, "full_name", None)
+        return told or (site.key.partition(": ")[2] if site.key.startswith("files by ") else site.name)
 
     @once
     def models(self) -> Mapping[str, Trace]:

@@ -517,7 +517,7 @@ class Catalyst(Making, Files):
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
         for _ in range(_MAX_ROUNDS):
-            plan = self._apply(_PULL_UP, self._apply(_INLINE, plan))
+            plan = self._pulled_up(self._apply(_INLINE, plan))
             if "DomainJoin" in plan.toString():
                 self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
@@ -528,6 +528,25 @@ class Catalyst(Making, Files):
             else:
                 break
         return plan
+
+    def _pulled_up(self, plan: Plan) -> Plan:
+        """What ties a subquery to the query around it, moved out of the subquery. Spark's rule does not look into the
+        subqueries of subqueries, and its next one makes joins of all of them."""
+        return self._apply(_PULL_UP, self._in_subqueries(plan))
+
+    def _in_subqueries(self, plan: Plan) -> Plan:
+        if not plan.containsPattern(self._with_subquery):
+            return plan
+        children = self.children(plan)
+        pulled = [self._in_subqueries(child) for child in children]
+        if any(new is not old for new, old in zip(pulled, children, strict=True)):
+            plan = plan.withNewChildren(self.seq(pulled))
+        nested = {id_of(sub): sub.plan() for sub in self.subqueries(plan)}
+        plans = {
+            key: self._pulled_up(below) for key, below in nested.items() if below.containsPattern(self._with_subquery)
+        }
+        changed = {key: new for key, new in plans.items() if not new.fastEquals(nested[key])}
+        return self.replace_subqueries(plan, changed) if changed else plan
 
     def at_this_moment(self, plan: Plan) -> Plan:
         """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""

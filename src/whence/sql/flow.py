@@ -7,13 +7,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from pyspark import RDD
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from whence.model import Strategy, WhenceError
 from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site
 from whence.model.once import once
 from whence.model.verdict import Verdict
+from whence.spark.construct import POSITION_BITS
 from whence.sql import evaluation, given
 from whence.sql.blocks import ReadingPlace
 from whence.sql.evaluation import FEW
@@ -23,10 +26,11 @@ from whence.sql.line_rows import LineRows, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, ROW, has_row_index
+from whence.sql.sources import FILE, HASH, ROW, has_row_index, identify
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
+_MOST_VALUES = 1000
 # As the query itself tells rows: numbers only.
 Told: TypeAlias = "Sequence[tuple[int, ...]]"
 
@@ -74,6 +78,10 @@ class SqlRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.frame().columns)
 
+    @property
+    def full_name(self) -> str:
+        return self.places[0].dataset.full_name
+
     @once
     def _frame(self) -> DataFrame:
         return self.question.rows_of(self.places, self._condition)
@@ -111,6 +119,8 @@ class SqlRecords:
         with c.quietly():
             found = self._ids()
             rows = (found if most is None else found.limit(most)).collect()
+        if found.columns[-1:] == [ROW] and len(found.columns) == 1 and not self.places[0].dataset.by_contents:
+            return [_apart(row[0]) for row in rows]
         if found.columns[-2:] != [FILE, ROW]:
             return [tuple(row) for row in rows]
         return _in_files(self.question.lineage, self.places, [(row[FILE], row[ROW]) for row in rows])
@@ -154,7 +164,8 @@ class SqlTaken:
 
     @once
     def _identities(self) -> DataFrame:
-        names = [FILE, ROW] if self.site.key.startswith("files by ") else [ROW]
+        names = [FILE, ROW] if self.site.key.startswith("files by ") else [HASH, ROW]
+        names = names if self.places[0].dataset.by_contents or names[0] == FILE else [ROW]
         schema = ", ".join(f"`{name}` bigint" for name in names)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
 
@@ -253,9 +264,33 @@ class SqlFlow:
         wanted = list(dict.fromkeys(ids))
         if site.key.startswith("files by "):
             told: Told = _positions(self.lineage, places, wanted, site.key.startswith(f"files by {BY_BYTE}"))
-        else:
+        elif places[0].dataset.by_contents:
             told = [tuple(int(number) for number in one) for one in wanted]
+        else:
+            told = [_together(one) for one in wanted]
         return SqlTaken(site, self.lineage, places, wanted, told)
+
+    def rdd_below(self, site: Site) -> Any | None:
+        """The RDD of the JVM that an input is, where it is one."""
+        (first, *_) = self._sites[site]
+        return first.leaf.plan.rdd() if first.leaf.kind in ("LogicalRDD", "ExternalRDD") else None
+
+    def by_contents(self, site: Site) -> bool:
+        """Whether equal rows of an input are one record to this query."""
+        return self._sites[site][0].dataset.by_contents
+
+    def take_values(self, site: Site, values: Sequence[tuple[Any, ...]]) -> SqlTaken:
+        """The rows of an input that have these values."""
+        place = self._sites[site][0]
+        c = self.lineage.c
+        leaf = identify(c, place.leaf)
+        with c.quietly():
+            rows = _joined_to(c.frame(leaf.plan), values).collect()
+        width = len(leaf.ids)
+        told = [tuple(int(number) for number in tuple(row)[-width:]) for row in rows]
+        if width == 1 and not place.dataset.by_contents:
+            return self.take(site, [_apart(one[0]) for one in told])
+        return self.take(site, told)
 
     def forward(self, seeds: Records) -> Answer:
         return self.forward_all([seeds])
@@ -326,6 +361,22 @@ class SqlFlow:
         places = None if sites is None else [place for site in sites for place in self._sites[site]]
         return question.exclude(query, places=places, at=at, instead=there)
 
+    def read_as(self, site: Site, made: RDD[Any]) -> DataFrame:
+        """Records that another flow makes now in place of those it once made, as this query reads these."""
+        c = self.lineage.c
+        leaf = self._sites[site][0].leaf
+        schema = c.frame(leaf.plan).schema
+        if not c.is_file_scan(leaf.plan):
+            return c.spark.createDataFrame(made, schema)
+        kind, options = c.format_of(leaf.plan), c.options_of(leaf.plan)
+        lines = made.map(str)
+        if kind == "text":
+            return c.spark.createDataFrame(lines.map(lambda line: (line,)), schema)
+        if kind not in ("csv", "json") or options.get("header", "false").lower() == "true":
+            raise WhenceError(f"What {site.name} would be without these rows cannot be read here as {kind}.")
+        reader = c.spark.read.options(**options).schema(schema)
+        return reader.csv(lines) if kind == "csv" else reader.json(lines)
+
     def steps_again(self, asked: Records) -> Iterator[ReplayedStep]:
         return self._question(asked).replayed_steps()
 
@@ -365,6 +416,47 @@ class SqlStepRecords:
 
     def values(self, most: int | None = None) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in (self._rows if most is None else self._rows.limit(most)).collect()]
+
+
+def equal_to(frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The rows that are equal to one of these, NULL being equal to NULL: a question about the DataFrame itself."""
+    wanted = list(dict.fromkeys(values))
+    if len(wanted) > _MOST_VALUES:
+        raise WhenceError(f"{len(wanted)} rows are asked for by their values; {_MOST_VALUES} at most can be.")
+    names = [f"c{i}" for i in range(len(frame.columns))]
+    plain = frame.toDF(*names)
+    chosen = F.lit(False)
+    for value in wanted:
+        same = F.lit(True)
+        for name, field, one in zip(names, plain.schema.fields, value, strict=True):
+            same = same & F.col(name).eqNullSafe(F.lit(one).cast(field.dataType))
+        chosen = chosen | same
+    return plain.where(chosen).toDF(*frame.columns)
+
+
+def _joined_to(frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The rows whose first columns have one of these values, NULL being equal to NULL."""
+    width = len(values[0]) if values else 0
+    names = [f"c{i}" for i in range(len(frame.columns))]
+    plain = frame.toDF(*names)
+    if not values:
+        return plain.where("false")
+    schema = StructType([StructField(f"v{i}", field.dataType) for i, field in enumerate(plain.schema.fields[:width])])
+    wanted = F.broadcast(frame.sparkSession.createDataFrame(list(dict.fromkeys(values)), schema))
+    condition = F.lit(True)
+    for i in range(width):
+        condition = condition & plain[f"c{i}"].eqNullSafe(wanted[f"v{i}"])
+    return plain.join(wanted, condition, "leftsemi").toDF(*frame.columns)
+
+
+def _apart(position: int) -> RecordId:
+    return position >> POSITION_BITS, position & (1 << POSITION_BITS) - 1
+
+
+def _together(one: RecordId) -> tuple[int, ...]:
+    if len(one) != 2 or not all(isinstance(number, int) and number >= 0 for number in one):
+        raise WhenceError(f"{one!r} is no row here: these are told by partition and number.")
+    return ((int(one[0]) << POSITION_BITS) + int(one[1]),)
 
 
 def _site(lineage: SqlLineage, name: str, places: Sequence[ReadingPlace]) -> Site:
