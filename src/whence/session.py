@@ -55,11 +55,11 @@ class Session:
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
-        if self._watcher is not None:
-            self._watcher.on_saved = self._remember_training
         from whence.debug.questions import Questions
 
         self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
 
     @property
     def spark(self) -> SparkSession:
@@ -152,6 +152,8 @@ class Session:
 
     def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
+        from pyspark import RDD
+
         from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
@@ -161,6 +163,8 @@ class Session:
 
             trained = self._trained_on(asked)
             asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
+            raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
         if isinstance(asked, LineageRDD):
             from whence.rdd.flow import RddFlow
 
@@ -168,8 +172,8 @@ class Session:
                 raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
             return RddFlow.of(asked)
         if where is not None:
-            asked = asked.where(where)  # type: ignore[union-attr]
-        flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
+            asked = asked.where(where)
+        flow = SqlFlow(self.lineage(asked, through=through))
         return flow, flow.all()
 
     def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
@@ -270,6 +274,7 @@ class Session:
                 self._context = LineageContext(
                     self._spark.sparkContext, str(self._files), lambda: self._store.producers
                 )
+                self._context.tracing = self.backward
             return self._context
 
     @property

@@ -208,6 +208,18 @@ export async function ask<T>(path: string, query: Query = {}, signal?: AbortSign
   return (await (await got(path, query, "application/json", signal)).json()) as T;
 }
 
+/** Whole numbers that JavaScript would round are kept as texts: a row must be shown as it is. */
+export function parseExactly(text: string): unknown {
+  const kept = text.replace(/"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g, (token) =>
+    token.startsWith('"') || Number.isSafeInteger(Number(token)) ? token : `"${token}"`,
+  );
+  return JSON.parse(kept);
+}
+
+export async function askRows(path: string, query: Query, signal?: AbortSignal): Promise<Rows> {
+  return parseExactly(await (await got(path, query, "application/json", signal)).text()) as Rows;
+}
+
 export async function askText(path: string, query: Query = {}): Promise<string> {
   return (await got(path, query, "*/*")).text();
 }

@@ -27,7 +27,7 @@ class Crossing:
     files: frozenset[str] = frozenset()
     ask: Callable[[Records], tuple[Flow, Records, tuple[str, ...]]] | None = None
     """Where identities mean nothing to the other flow: the question for it, and what may widen the answer there."""
-    arrive: Callable[[Records], list[RecordId]] | None = None
+    arrive: Callable[[Records], tuple[list[RecordId], tuple[str, ...]]] | None = None
     """The same on the way forward: which records of `site` these of the other flow are."""
 
 
@@ -185,7 +185,9 @@ def arriving(
             if output != crossing.output:
                 continue
             if crossing.arrive is not None:
-                ids += crossing.arrive(records)
+                there, more = crossing.arrive(records)
+                ids += there
+                widened += more
             else:
                 ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
     return list(dict.fromkeys(ids))

@@ -14,7 +14,7 @@ from pyspark import RDD, SparkContext
 from whence.model import StoreError, WhenceError
 from whence.rdd.books import BOOK, PastBook
 from whence.rdd.capture import captured
-from whence.rdd.frames import Frames, frame_of
+from whence.rdd.frames import Frames, frame_of, in_certain_order
 from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.live_book import LiveBook
@@ -56,6 +56,7 @@ class LineageContext(SparkContext):
         self.book.tables.elsewhere = walking(self)
         self.large = LARGE
         self._frames = Frames()
+        self.tracing: Callable[[LineageRDD], Any] | None = None  # makes a Trace; set by the session
 
     def __getattr__(self, name: str) -> Any:
         if name == "spark":
@@ -116,6 +117,9 @@ class LineageContext(SparkContext):
     def of(self, df: DataFrame) -> LineageRDD:
         """The rows of a DataFrame, as `df.rdd` gives them; a trace goes on from them into its query."""
         plain = df.rdd
+        if self.capture and not in_certain_order(plain):
+            # Rows would come in another order when a trace reads them again: they are kept as they come now.
+            plain.localCheckpoint()
         return self._source("DataFrame", plain, Reading(plain, "DataFrame", df))
 
     def _source(self, name: str, plain: RDD[Any], reading: Reading | None = None) -> LineageRDD:
@@ -135,12 +139,10 @@ class LineageContext(SparkContext):
         frame, derived = frame_of(rdd)
         if frame is None:
             return self._source("RDD", rdd)
-        if not derived:
+        if not derived and in_certain_order(rdd):
             return self._source("DataFrame", rdd, Reading(rdd, "DataFrame", frame))
-        why = (
-            "RDD: plain PySpark made these records from a DataFrame, so the way ends at them; lc.of(df) in the place "
-            "of df.rdd would follow it"
-        )
+        made = "plain PySpark made these records from a DataFrame" if derived else "these rows come in no certain order"
+        why = f"RDD: {made}, so the way ends at them; lc.of(df) in the place of df.rdd would follow it"
         return self._source("RDD", rdd, Reading(rdd, "RDD", why=why))
 
     def union(self, rdds: list[RDD[Any]]) -> LineageRDD:

@@ -7,7 +7,7 @@ read. What needs the program itself (records between stages, a replay) only the 
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,13 @@ import numpy as np
 
 from whence.model import StoreError, WhenceError
 from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, files_site
+from whence.model.verdict import Verdict
 from whence.rdd.books import Book, Result, Save, SavedFile, Source, kept_of
 from whence.rdd.codec import Ints
 from whence.rdd.inside import NotOnTheWay, back_to, on_the_way
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.propagate import stored_whole
+from whence.rdd.records import records_at
 from whence.rdd.saves import require_unchanged
 from whence.rdd.site_records import RddRecords
 from whence.rdd.textfiles import check_unchanged, starts_in
@@ -61,7 +63,8 @@ def _spread(first: Ints, last: Ints) -> Ints:
 
 class RddFlow:
     def __init__(self, book: Book, context: LineageContext | None = None, result: LineageRDD | None = None) -> None:
-        """`context`: of a run that is going on. `result`: an RDD that is asked about though no action computed it."""
+        """`context`: of a run that is going on. `result`: the one RDD whose way this is, whether or not an action
+        computed it; else all results of the run are outputs."""
         self.book = book
         self._context = context
         self._asked = result
@@ -111,7 +114,7 @@ class RddFlow:
             return self.book.nodes
         from whence.rdd.live_book import program
 
-        return {**self.book.nodes, **program([self._asked.node])}
+        return program([self._asked.node])
 
     @property
     def inputs(self) -> tuple[Site, ...]:
@@ -121,8 +124,19 @@ class RddFlow:
 
     @property
     def outputs(self) -> tuple[Site, ...]:
+        if self._asked is not None:
+            return (self.site_of(self._asked.node.id),)
         found = [self.site_of(r.node) for r in self._results() if r.shown]
-        return tuple(dict.fromkeys([*found, *(files_site(s.told_by, s.root) for s in self.book.saves)]))
+        return tuple(dict.fromkeys([*found, *(files_site(s.told_by, s.root) for s in self._saves)]))
+
+    @property
+    def _saves(self) -> list[Save]:
+        return self.book.saves if self._asked is None else []
+
+    def files(self, site: Site) -> Collection[str]:
+        """The files that an input's records lie in."""
+        sources = [self.book.source(n) for n in self.book.read if self.site_of(n) == site]
+        return {file_key(split.path) for source in sources if source.told_by is not None for split in source.splits}
 
     def frame_of(self, site: Site) -> Any:
         """The DataFrame whose rows a site's records are, in the order of `df.rdd`; None where they are of none, or it
@@ -131,19 +145,16 @@ class RddFlow:
         return None if node is None or self._context is None else self._context.book.readings[node].frame
 
     def _results(self) -> list[Result]:
-        found = self.book.results()
-        if self._asked is not None and all(r.node != self._asked.node.id for r in found):
-            from whence.rdd.capture import captured
-
-            found = [*found, Result(self._asked.node.id, tuple(captured(self._asked)))]
-        return found
+        if self._asked is None or self._context is None:
+            return self.book.results()
+        return [self._context.book.result(self._asked)]
 
     # --- from identities to positions, and back
 
     def take(self, site: Site, ids: Iterable[RecordId]) -> RddRecords:
         wanted = list(ids)
         sources = [n for n in self.book.read if self.site_of(n) == site]
-        saves = [s for s in self.book.saves if files_site(s.told_by, s.root) == site]
+        saves = [s for s in self._saves if files_site(s.told_by, s.root) == site]
         if not sources and not saves:
             results = [r for r in self._results() if self.site_of(r.node) == site]
             if not results:
@@ -167,6 +178,15 @@ class RddFlow:
             raise StoreError(f"{site} has no record {one} that {self.name} read or made.")
         told = tuple(dict.fromkeys(wanted)) if saves else None
         return RddRecords(site, merged(read), self, tuple(dict.fromkeys(widened)), told, merged(made))
+
+    def all(self, site: Site) -> RddRecords:
+        """All records of a result."""
+        result = next((r for r in self._results() if self.site_of(r.node) == site), None)
+        if result is None:
+            raise StoreError(f"{self.name} computed no {site}; it computed {', '.join(map(str, self.outputs))}.")
+        tables = self.book.tables
+        kept = kept_of(tables, [result])
+        return RddRecords(site, {Place(*key, tables[key].last): np.arange(n) for key, n in kept.items() if n}, self)
 
     def take_saved(self, files: Iterable[RecordId]) -> RddRecords:
         """Like `take`, of records of saved files, whichever save they are of."""
@@ -314,11 +334,6 @@ class RddFlow:
             found.update(self.at_sites(picked.getLineage().goBack(rdd).state))
         return found.get(site, RddRecords(site, {}, self))
 
-    def files(self, site: Site) -> Collection[str]:
-        """The files that a source was read from."""
-        nodes = [node for node in self.book.read if self.site_of(node) == site]
-        return {file_key(split.path) for node in nodes for split in self.book.source(node).splits}
-
     # --- the question
 
     def backward(self, asked: Records) -> Answer:
@@ -339,14 +354,12 @@ class RddFlow:
         start, widened = self._start(seeds)
         results = self._results()
         kept = kept_of(self.book.tables, results)
-        saved = {key for save in self.book.saves for key in save.tables}
+        saved = {key for save in self._saves for key in save.tables}
         for key in saved:
             kept.setdefault(key, self.book.tables[key].n_out)
         readers = self.book.tables.readers(kept)
         if self._context is not None:
-            computed = [rdd.node for rdd, _ in list(self._context.book.computed.values())]
-            handed = [rdd.node for rdd in list(self._context.book.handed.values())]
-            nodes = [*computed, *handed, *([self._asked.node] if self._asked is not None else ())]
+            nodes = self._made_nodes(self._context)
             read = {*kept, *(key for keys in readers.values() for key in keys)}
             at, ahead = on_the_way(self._context, start, nodes, read, widened.append)
             start = merged_states(at, ahead)
@@ -359,7 +372,7 @@ class RddFlow:
             if result.shown and mine:
                 site = self.site_of(result.node)
                 found[site] = RddRecords(site, mine, self)
-        for save in self.book.saves:
+        for save in self._saves:
             mine = {p: x for p, x in touched.items() if p[:3] in save.tables and len(x)}
             if mine:
                 site = files_site(save.told_by, save.root)
@@ -397,6 +410,12 @@ class RddFlow:
         first, second = (asked.made, asked.state) if made else (asked.state, asked.made)
         return first or second, list(asked.widened)
 
+    def _made_nodes(self, context: LineageContext) -> list[Any]:
+        if self._asked is not None:
+            return [self._asked.node]
+        computed = [rdd.node for rdd, _ in list(context.book.computed.values())]
+        return computed + [rdd.node for rdd in list(context.book.handed.values())]
+
     def at_sites(self, state: State) -> dict[Site, RddRecords]:
         """Positions anywhere in the run, by the RDDs that they are of."""
         found: dict[Site, State] = defaultdict(dict)
@@ -416,7 +435,7 @@ class RddFlow:
         nodes = self._nodes
         made = [self._asked.node.id] if self._asked is not None else []
         below = {i for told in nodes.values() for i in told.inputs}
-        todo = [(node, 0) for node in [*sorted(set(nodes) - below - set(made)), *made]]
+        todo = [(node, 0) for node in made or sorted(set(nodes) - below)]
         found: list[tuple[Step, int]] = []
         seen: set[int] = set()
         while todo:
@@ -449,7 +468,7 @@ class RddFlow:
                 )
         else:
             with contextlib.suppress(NotOnTheWay):
-                state = back_to(self._context, start, _node(self._context, self._asked, node), widened.append)
+                state = back_to(self._context, start, _node(self._made_nodes(self._context), node), widened.append)
         return RddRecords(self.site_of(node), state, self, tuple(widened))
 
     def multiplicities(self, step: Step) -> Mapping[RecordId, int]:
@@ -489,6 +508,34 @@ class RddFlow:
             self._chosen(keep) if keep is not None else None, self._chosen(drop) if drop is not None else {}
         )
 
+    def verify(self, asked: Records, answer: Answer) -> Verdict:
+        """The program on the witnesses alone must give the asked records; it may well give others too."""
+        if self._context is None:
+            return Verdict(
+                False, notes=(f"{self.name} is not proven: its program is not here, and cannot be run again",)
+            )
+        state = self._start(asked, made=True)[0]
+        made = {self.book.tables.node(place) for place in state}
+        known = {rdd.node.id: rdd for rdd, _ in list(self._context.book.computed.values())}
+        if self._asked is not None:
+            known[self._asked.node.id] = self._asked
+        if not made <= set(known):
+            return Verdict(False, notes=(f"{self.name} is not proven: these records are inside it, of no result",))
+        missing: list[str] = []
+        for node in made:
+            own = {place: x for place, x in state.items() if self.book.tables.node(place) == node}
+            wanted = Counter(repr(r) for place, x in own.items() for r in records_at(self._context, place, x))
+            keep = self._chosen(self._sources_of(answer.found))
+            from whence.rdd.again import Program  # it traces too
+
+            given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
+            missing += (wanted - given).elements()
+        return Verdict(not missing, tuple(missing))
+
+    def _sources_of(self, found: Mapping[Site, Records]) -> dict[Site, Records]:
+        """Of every source, those that were found: of most that is none."""
+        return {site: found.get(site) or RddRecords(site, {}, self) for site in self.inputs}
+
     def _chosen(self, records: Mapping[Site, Records]) -> dict[int, dict[int, Ints]]:
         """Of each source that is named: of each partition, which records."""
         found: dict[int, dict[int, Ints]] = {n: {} for n in self.book.read if self.site_of(n) in records}
@@ -513,10 +560,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _node(context: LineageContext, asked: LineageRDD | None, wanted: int) -> Any:
-    todo = [rdd.node for rdd, _ in list(context.book.computed.values())]
-    todo += [rdd.node for rdd in list(context.book.handed.values())]
-    todo += [asked.node] if asked is not None else []
+def _node(made: list[Any], wanted: int) -> Any:
+    todo = list(made)
     seen: set[int] = set()
     while todo:
         node = todo.pop()

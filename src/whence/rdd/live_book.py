@@ -65,6 +65,8 @@ class LiveBook:
         self.computed: dict[int, tuple[LineageRDD, int | None]] = {}
         self.shown: set[int] = set()  # results that an action gave to the program
         self.handed: dict[int, LineageRDD] = {}  # by the JVM's RDD id: what DataFrames were made from
+        self.bridges: dict[int, Any] = {}  # the same, with what is known about their rows (opening.HandedOver)
+        self.pins: dict[int, tuple[Key, ...]] = {}  # of a result: the tables that a DataFrame's rows are told by
         self.saves: list[Save] = []
         self.source_rdds: dict[int, LineageRDD] = {}
         self.readings: dict[int, Reading] = {}  # what sources read
@@ -183,15 +185,18 @@ class LiveBook:
 
     def results(self) -> list[Result]:
         """The results; what was computed without capture, or not to its end, is computed now."""
-        from whence.rdd.capture import captured
-
-        found = [
-            Result(rdd.node.id, tuple(captured(rdd)), limit, rdd.node.id in self.shown)
-            for rdd, limit in list(self.computed.values())
-        ]
+        found = [self.result(rdd, limit) for rdd, limit in list(self.computed.values())]
         told = {result.node for result in found}
         handed = {rdd.node.id: rdd for rdd in list(self.handed.values())}
-        return found + [Result(node, tuple(captured(rdd))) for node, rdd in handed.items() if node not in told]
+        return found + [self.result(rdd) for node, rdd in handed.items() if node not in told]
+
+    def result(self, rdd: LineageRDD, limit: int | None = None) -> Result:
+        from whence.rdd.capture import captured
+
+        node = rdd.node.id
+        handed = node in {r.node.id for r in list(self.handed.values())}
+        shown = node in self.shown or handed or node not in self.computed
+        return Result(node, self.pins.get(node) or tuple(captured(rdd)), limit, shown)
 
     def write(self) -> None:
         """So that other processes can trace what was computed so far."""

@@ -1,7 +1,7 @@
 /** /traces/{id}: a stored trace as a picture: its steps as a graph, its witness rows as tables. */
 
 import { useEffect, useMemo, useState } from "react";
-import { ask, isMasked, type AnyRef, type Ref, type Rows, type Source, type Trace } from "../api";
+import { ask, askRows, isMasked, type AnyRef, type Ref, type Rows, type Source, type Trace } from "../api";
 import { askTrace, Status } from "../details";
 import { Stage } from "../graph/stage";
 import { inWorker } from "../graph/in-worker";
@@ -163,7 +163,7 @@ function SourceRows({ trace, source }: { trace: string; source: Source }) {
   useEffect(() => {
     if (masked || source.rows === 0) return;
     const ending = new AbortController();
-    ask<Rows>(path, { source: source.number, limit: FIRST }, ending.signal).then(setRows, (failure: unknown) => {
+    askRows(path, { source: source.number, limit: FIRST }, ending.signal).then(setRows, (failure: unknown) => {
       if (!ending.signal.aborted) setError(asError(failure));
     });
     return () => ending.abort();
@@ -172,7 +172,7 @@ function SourceRows({ trace, source }: { trace: string; source: Source }) {
     if (!rows?.next) return;
     setLoading(true);
     try {
-      const next = await ask<Rows>(path, { source: source.number, limit: MORE, cursor: rows.next });
+      const next = await askRows(path, { source: source.number, limit: MORE, cursor: rows.next });
       setRows({ ...next, items: [...rows.items, ...next.items] });
     } catch (failure) {
       setError(asError(failure));

@@ -59,6 +59,14 @@ class Neighbours:
     offsets: Ints
     mode: str
 
+    @property
+    def output_shape(self) -> Shape:
+        return self.shape
+
+    @property
+    def input_shape(self) -> Shape:
+        return self.shape
+
     def many_backward(self, outcells: Ints) -> Ints:
         """The cells that any of these depend on: marked in an array, offset by offset."""
         if self.mode == "constant":

@@ -20,6 +20,12 @@ Found = tuple[Ints, Ints]
 
 
 class Relation(Protocol):
+    @property
+    def output_shape(self) -> Shape: ...
+
+    @property
+    def input_shape(self) -> Shape: ...
+
     def backward(self, outcells: Ints) -> Found: ...
 
     def forward(self, incells: Ints) -> Found: ...
@@ -110,6 +116,19 @@ class Separable:
     output_shape: Shape
     input_shape: Shape
     axes: tuple[Span | Linked, ...]
+
+    def __post_init__(self) -> None:
+        good = len(self.axes) == len(self.input_shape)
+        for axis, length in zip(self.axes, self.input_shape, strict=False):
+            if isinstance(axis, Linked):
+                good &= axis.axis < len(self.output_shape) and axis.link.inputs == length
+                good = good and axis.link.outputs == self.output_shape[axis.axis]
+            else:
+                good &= 0 <= axis.start <= axis.stop <= length
+        if not good:
+            raise ValueError(
+                f"This is no relation between shapes {self.output_shape} and {self.input_shape}: {self.axes}"
+            )
 
     def backward(self, outcells: Ints) -> Found:
         asked = len(outcells)
@@ -279,6 +298,11 @@ class Reshaped:
     inner_input: Shape
     inner: Relation
 
+    def __post_init__(self) -> None:
+        pairs = (self.output_shape, self.inner_output), (self.input_shape, self.inner_input)
+        if any(size_of(outer) != size_of(inner) for outer, inner in pairs):
+            raise ValueError(f"These shapes do not have the same cells: {pairs}")
+
     def backward(self, outcells: Ints) -> Found:
         rows, cells = self.inner.backward(coordinates(flat(outcells, self.output_shape), self.inner_output))
         return rows, coordinates(flat(cells, self.inner_input), self.input_shape)
@@ -296,6 +320,10 @@ class Chain:
     input_shape: Shape
     last: Relation
     first: Relation
+
+    def __post_init__(self) -> None:
+        if self.last.input_shape != self.first.output_shape:
+            raise ValueError(f"Steps that do not meet: {self.last.input_shape} and {self.first.output_shape}")
 
     def backward(self, outcells: Ints) -> Found:
         rows, between = self.last.backward(outcells)

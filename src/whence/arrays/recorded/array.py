@@ -280,7 +280,12 @@ def record(function: Callable[..., Any], method: str | None, args: Any, kwargs: 
     call = Call(function, method, held_args, held_kwargs)
     call.check()
     values = tuple(array._value for array in inputs)
-    result = call.run(values)
+    try:
+        result = call.run(values)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise NotFollowed(f"{call.name} cannot be followed here: it would change its argument in place.") from error
     if result is None:
         raise NotFollowed(refusal(call.name, function))
     if not isinstance(result, (list, tuple)):

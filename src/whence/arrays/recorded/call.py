@@ -59,9 +59,14 @@ class Call:
         try:
             for operand, relation in rule(made, **named):
                 if isinstance(operand, Operand):
+                    if (relation.output_shape, relation.input_shape) != (made.shape, operand.shape):
+                        raise ValueError(f"{relation.output_shape} and {relation.input_shape} are not its shapes")
                     found[operand.number] = relation
         except Unfit as error:
             raise NotFollowed(f"{self.name} cannot be followed: {error}.") from None
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            # numpy took the call already: the rule has not thought of such arguments, and does not guess.
+            raise NotFollowed(f"{self.name} cannot be followed with these arguments.") from error
         for number in range(len(shapes)):
             if number not in found:
                 raise NotFollowed(f"{self.name} cannot be followed where {self._where(number)} is a recorded array.")

@@ -135,6 +135,8 @@ def lexsort(made: Made, keys: Any, axis: Any = -1) -> Found:
                 yield key, Moved(made.shape, shape, lambda shape=shape: origin(shape))  # type: ignore[misc]
         return
     shape = shape_of(keys)
+    if len(shape) < 2:
+        raise Unfit("one key of one axis is not")
     each, count = size_of(shape[1:]), shape[0]
 
     def pairs() -> tuple[Ints, Ints]:

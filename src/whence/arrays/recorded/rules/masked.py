@@ -17,6 +17,14 @@ class Masked:
     inner: Relation
     mask: NDArray[np.bool_]
 
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return self.inner.output_shape
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return self.inner.input_shape
+
     def backward(self, outcells: Ints) -> Found:
         rows, cells = self.inner.backward(outcells)
         kept = self.mask[tuple(cells.T)]

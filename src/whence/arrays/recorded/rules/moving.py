@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from whence.arrays.cells import size_of
 from whence.arrays.ops.relation import Linked, Moved, Nothing, Relation, Separable, Span
-from whence.arrays.ops.shapes import axis_of, flipped, reshaped, rolled, same, transposed
+from whence.arrays.ops.shapes import axes_of, axis_of, flipped, reshaped, rolled, same, transposed
 from whence.arrays.recorded.errors import Unfit
 from whence.arrays.recorded.operand import Made, Operand, Rule, exchange, operands, shape_of, value_of
 from whence.arrays.recorded.rules.names import found, names
@@ -128,9 +128,7 @@ def roll(made: Made, a: Any, shift: Any, axis: Any = None) -> Found:
 
 
 def flip(made: Made, m: Any, axis: Any = None) -> Found:
-    ndim = len(shape_of(m))
-    axes = range(ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    yield m, flipped(shape_of(m), [axis_of(each, ndim) for each in axes])
+    yield m, flipped(shape_of(m), axes_of(axis, len(shape_of(m))))
 
 
 def pad(made: Made, array: Any, pad_width: Any, mode: Any = "constant", **how: Any) -> Found:

@@ -192,7 +192,7 @@ def lstsq(made: Made, a: Any, b: Any, rcond: Any = None) -> Found:
     shape = shape_of(b)
     if made.number > 1:
         yield b, Separable(made.shape, shape, tuple(Span(0, 0) for _ in shape))
-    elif len(shape) == 2:
+    elif len(shape) == 2 and made.shape[-1] == shape[1]:
         yield b, Separable(made.shape, shape, (whole(shape[0]), Linked(len(made.shape) - 1, same(shape[1]))))
     else:
         yield b, everything(made.shape, shape)

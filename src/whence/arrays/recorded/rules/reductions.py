@@ -7,7 +7,7 @@ from typing import Any
 
 from whence.arrays.cells import Shape
 from whence.arrays.ops.relation import Chain, Linked, Nothing, Relation, Separable, Span
-from whence.arrays.ops.shapes import axes_of, axis_of, broadcast, everything, lanes, running, same, whole
+from whence.arrays.ops.shapes import axes_of, axis_of, broadcast, everything, lane_of, lanes, running, same, whole
 from whence.arrays.recorded.errors import Unfit
 from whence.arrays.recorded.operand import Made, Rule, operands, shape_of, value_of
 from whence.arrays.recorded.rules.masked import masked
@@ -99,7 +99,7 @@ def cumulative(
     shape = shape_of(given)
     if axis is None and len(shape) == 1:
         axis = 0
-    number = None if axis is None else axis_of(axis, len(shape))
+    number = lane_of(axis, len(shape))
     yield given, running(shape, number, made.shape, later=1 if include_initial else 0)
 
 

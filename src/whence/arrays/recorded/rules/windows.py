@@ -154,6 +154,7 @@ def _bits(made: Made, shape: tuple[int, ...], axis: Any, link: Any) -> Relation:
 
 def aligned(made: Made, a1: Any, a2: Any) -> Found:
     """Sums of polynomials: the last coefficients stand above each other."""
+    flat_only(a1, a2)
     for each in (a1, a2):
         length = size_of(shape_of(each))
         late = made.shape[0] - length
@@ -161,11 +162,18 @@ def aligned(made: Made, a1: Any, a2: Any) -> Found:
             yield each, in_c_order(made.shape, shape_of(each), Affine(length, made.shape[0], 1, -late))
 
 
+def flat_only(*given: Any) -> None:
+    if any(len(shape_of(each)) != 1 for each in given):
+        raise Unfit("polynomials are given by arrays of one axis")
+
+
 def polymul(made: Made, a1: Any, a2: Any) -> Found:
+    flat_only(a1, a2)
     return convolve(made, a1, a2)
 
 
 def polyder(made: Made, p: Any, m: Any = 1) -> Found:
+    flat_only(p)
     yield p, Separable(made.shape, shape_of(p), (Linked(0, Affine(shape_of(p)[0], made.shape[0])),))
 
 
