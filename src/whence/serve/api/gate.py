@@ -21,7 +21,7 @@ from whence.serve.api.metrics import Metrics
 from whence.serve.api.replies import HEADERS, problem_reply
 from whence.serve.problems import Problem
 from whence.serve.rights.access import is_loopback
-from whence.serve.rights.callers import ADMIN, EDITOR, LOCAL, Caller
+from whence.serve.rights.callers import ADMIN, EDITOR, LOCAL, READER, Caller
 from whence.serve.view import Service
 
 log = logging.getLogger("whence.serve")
@@ -98,6 +98,8 @@ class Gate:
             await self._guard(scope, receive, told)
         finally:
             route = getattr(scope.get("route"), "path", "other")
+            if scope["path"].startswith(API) and not route.startswith(API):
+                route = API.rstrip("/") + route if route.startswith("/") else route
             self.metrics.count(scope["method"], route, status, time.perf_counter() - began)
 
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,8 +125,8 @@ class Gate:
             problem = Problem(429, "Too many requests: wait a moment.")
             problem.headers["Retry-After"] = str(max(1, round(wait + 0.5)))
             raise problem
-        needed = _NEEDS.get((method, path))
-        if needed is not None and caller is not None and not caller.may(needed):
+        needed = _NEEDS.get((method, path), READER)
+        if caller is not None and not caller.may(needed):
             raise Problem(403, f"This needs the role {needed}.")
         await self._pass(scope, receive, send)
 
