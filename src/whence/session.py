@@ -26,13 +26,14 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
+    from whence.debug.notebook import Shown
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
     from whence.sql.why_not import Dropped
-    from whence.store.catalog import Catalog
+    from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
@@ -73,6 +74,20 @@ class Session:
         if self._watcher is not None:
             self._watcher.flush()
         return self._store.catalog
+
+    def show(
+        self,
+        dataset: Named | None = None,
+        *,
+        direction: str = "both",
+        depth: int | None = None,
+        as_of: Moment | None = None,
+        height: int = 520,
+    ) -> Shown:
+        """The lineage of a dataset, or of all there are, as the page's graph in a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_lineage
+
+        return show_lineage(self.catalog, dataset, direction, depth, as_of, height)
 
     # --- DataFrames and SQL
 
