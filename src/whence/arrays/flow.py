@@ -237,7 +237,7 @@ class ArrayFlow:
                 shape = self.run.shape(node)[: self.axes(site)]
                 cells = self._row_map(node).index_cells([(str(f), int(r)) for f, r in rows])
                 low, high = boxes_of(cells, shape)
-                if _MOST_BOXES < len(low) and len(cells) <= _MOST_LISTED:
+                if len(low) > _MOST_BOXES and len(cells) <= _MOST_LISTED:
                     strides = zip(range(len(shape)), strides_of(shape).tolist(), strict=True)
                     number = " + ".join(f"CAST(d{k} AS BIGINT) * {stride}" for k, stride in strides)
                     return f"{number} IN ({', '.join(map(str, cells.tolist()))})"
