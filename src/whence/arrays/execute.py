@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -58,7 +57,9 @@ def _workflow(target: Any) -> tuple[Workflow, dict[str, Any]]:
     if isinstance(target, Workflow):
         workflow, held = Workflow.of(target.nodes), {}
     else:
-        workflow, held = import_module("whence.arrays.recorded").gather(target)
+        from whence.arrays.recorded import gather
+
+        workflow, held = gather(target)
     if not workflow.nodes:
         raise ArrayError("The workflow has no arrays: there is nothing to execute.")
     return workflow, held
