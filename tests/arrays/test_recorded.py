@@ -4,6 +4,8 @@ import inspect
 import operator
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import cloudpickle
@@ -27,6 +29,17 @@ def test_every_rule_has_a_case():
     words = set(re.findall(r"[\w.]+", cases)) | {word.partition("np.")[2] for word in re.findall(r"np\.[\w.]+", cases)}
     short = {word.rpartition(".")[2] for word in words}
     assert {name for name in RULES if found(name) is not None and name.rpartition(".")[2] not in short} == set()
+
+
+def test_the_page_lists_what_works():
+    root = Path(__file__).resolve().parents[2]
+    checked = subprocess.run(
+        [sys.executable, root / "scripts" / "numpy_docs.py", "--check"], capture_output=True, text=True
+    )
+    if np.__version__.split(".")[:2] == re.search(r"With numpy ([\d.]+)", (root / "docs/numpy.md").read_text())[
+        1
+    ].split("."):
+        assert checked.returncode == 0, checked.stderr
 
 
 def dispatching():
@@ -116,6 +129,7 @@ def test_numpy_says_itself_what_is_wrong():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         a.nothing  # noqa: B018
     assert not hasattr(a, "__array_interface__")
+    assert getattr(a, "fill", None) is None
 
 
 def test_it_is_like_an_ndarray():
@@ -201,6 +215,14 @@ def test_operators_travel():
         held = pickle.loads(pickle.dumps(a.whence_node))
         assert held.name == "a"
         assert not hasattr(held, "value")
+
+
+def test_what_can_be_run_in_parts():
+    a = asarray(some(A), name="a")
+    for made in (a + 1, np.sin(a), np.where(a > 1, a, 0), np.clip(a, 0, 1), a.round(1), np.modf(a)[1]):
+        assert made.whence_node.operator.halo == 0
+    for made in (a + np.ones(4), a.T, a.sum(), np.where(a > 1)[0], np.roll(a, 1), np.real_if_close(a), a @ a.T):
+        assert made.whence_node.operator.halo is None
 
 
 def test_the_same_steps_on_other_data():

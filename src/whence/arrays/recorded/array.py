@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from whence.arrays.operator import label
 from whence.arrays.recorded import functions
 from whence.arrays.recorded.call import Call
-from whence.arrays.recorded.errors import NotFollowed
+from whence.arrays.recorded.errors import NoSuchPart, NotFollowed
 from whence.arrays.recorded.operand import Made, NeedsValues, Slot, exchange
 from whence.arrays.recorded.operator import ByShape, ByValue
 from whence.arrays.recorded.rules import is_plain, refusal
@@ -183,7 +183,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(np.ndarray, name):
-            raise NotFollowed(refusal(f"Array.{name}", getattr(np.ndarray, name)))
+            raise NoSuchPart(refusal(f"Array.{name}", getattr(np.ndarray, name)))
         raise AttributeError(f"An Array has no attribute {name!r}.")
 
     @property

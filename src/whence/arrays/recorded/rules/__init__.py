@@ -32,11 +32,13 @@ OWN: dict[Callable[..., Any], Rule] = {
     functions.identity: elementwise.elementwise,
 }
 
+CELL_BY_CELL = (elementwise.elementwise,)
+
 # What numpy says of an array without looking at its cells, and what only shows or saves them.
 PLAIN = frozenset(
     names(
         "shape ndim size result_type can_cast common_type iscomplexobj isrealobj min_scalar_type array_repr array_str "
-        "array2string save savez savez_compressed savetxt"
+        "array2string einsum_path save savez savez_compressed savetxt"
     )
 )
 
