@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
-    from whence.arrays.folder import Shelf
     from whence.arrays.run import Run as ArrayRun
+    from whence.debug.array_runs import ArrayRuns
     from whence.debug.crossing import Crossings
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.model.flow import Flow, Records
+    from whence.model.flow import Flow, Records, Site
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
@@ -52,6 +52,7 @@ class Session:
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
+        self._arrays: ArrayRuns | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
@@ -152,7 +153,12 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                self._crossing = Crossings(lambda: self._store.producers, {"actors": self._open_actors})
+                openers: dict[str, Callable[[Product], Flow]] = {"actors": self._open_actors}
+                living: Callable[[Site], tuple[Flow, Site] | None] = lambda _: None  # noqa: E731
+                if self._store.location.top is not None:
+                    openers["arrays"] = self._array_runs.open_flow
+                    living = self._array_runs.behind
+                self._crossing = Crossings(lambda: self._store.producers, openers, living)
             return self._crossing
 
     def _open_actors(self, product: Product) -> Flow:
@@ -288,39 +294,21 @@ class Session:
         chunks: int | None = None,
     ) -> ArrayRun:
         """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
-        from whence.arrays.execute import execute
-
-        shelf = self._shelf()
-        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+        return self._array_runs.execute(wf, inputs, strategies, limit_disk, chunks)
 
     def reopen(self, run: str) -> ArrayRun:
         """A run of before, by its id, in any process on the same store."""
-        from whence.arrays.run import Run
+        return self._array_runs.reopen(run)
 
-        about = self._around_arrays()
-        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+    @property
+    def _array_runs(self) -> ArrayRuns:
+        with self._opening:
+            self._require_open()
+            if self._arrays is None:
+                from whence.debug.array_runs import ArrayRuns
 
-    def _shelf(self) -> Shelf:
-        from whence.arrays.folder import Shelf
-
-        self._require_open()
-        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
-            raise StoreError(
-                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
-                "attach with a directory for a store."
-            )
-        self._store.make()
-        return Shelf(self._files, self._store.seal)
-
-    def _around_arrays(self) -> dict[str, Any]:
-        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
-
-    def _shipped(self) -> SparkSession:
-        """Spark, whose executors have whence."""
-        from whence.rdd.ship import ship
-
-        ship(self.spark.sparkContext)
-        return self.spark
+                self._arrays = ArrayRuns(self, self._store, self._files)
+            return self._arrays
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
