@@ -43,7 +43,8 @@ class Call:
     @property
     def is_local(self) -> bool:
         """Whether parts of the arrays can be run by themselves: cell by cell, with nothing but numbers beside them."""
-        if any(np.ndim(each) for each in (*self.args, *self.kwargs.values()) if not isinstance(each, Slot)):
+        beside = [each for each in (*self.args, *self.kwargs.values()) if not isinstance(each, Slot)]
+        if not all(each is None or np.isscalar(each) or isinstance(each, (type, np.dtype)) for each in beside):
             return False
         if self.method is not None:
             return self.method == "__call__" and getattr(self.function, "signature", None) is None
