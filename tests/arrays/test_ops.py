@@ -302,7 +302,8 @@ def test_where(shapes):
 
 
 def test_where_of_any_kind_of_condition():
-    for c in (np.array(["a", "", "0"]), np.array([np.nan, 0.0, -0.0]), np.array([0j, 1j, 2])):
+    texts = [np.array(["a", "", "0"])] if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else []
+    for c in (*texts, np.array([np.nan, 0.0, -0.0]), np.array([0j, 1j, 2])):
         result, pairs = run(ops.Where(), c, some((3,)), -some((3,)))
         taken = np.where(c, 1, 0)
         assert pairs[1] == {((k,), (k,)) for k in range(3) if taken[k]}

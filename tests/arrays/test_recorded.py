@@ -28,7 +28,9 @@ def test_every_rule_has_a_case():
     cases = "".join((beside / name).read_text() for name in ("test_recorded_functions.py", "test_recorded_values.py"))
     words = set(re.findall(r"[\w.]+", cases)) | {word.partition("np.")[2] for word in re.findall(r"np\.[\w.]+", cases)}
     short = {word.rpartition(".")[2] for word in words}
-    assert {name for name in RULES if found(name) is not None and name.rpartition(".")[2] not in short} == set()
+    old = {"in1d", "round_", "trapz"}  # what isin, round and trapezoid were called before
+    untried = {name for name in RULES if found(name) is not None and name.rpartition(".")[2] not in short}
+    assert untried <= old
 
 
 def test_the_page_lists_what_works():
@@ -164,6 +166,27 @@ def test_it_is_like_an_ndarray():
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(a)[0] = 1
     assert {a: 1}[a] == 1
+
+
+def test_it_meets_other_values():
+    x = some(V)
+    a = asarray(x, name="a")
+    for made, due in (
+        (np.float64(2) * a, 2 * x),
+        (np.array(3) - a, 3 - x),
+        ([1, 2, 3, 4] - a, [1, 2, 3, 4] - x),
+        (a @ [1.0, 2.0, 3.0, 4.0], x @ [1.0, 2.0, 3.0, 4.0]),
+        (sum([a, a, 1]), x + x + 1),
+        (abs(-a) ** 2, x**2),
+        (np.ones((2, 4)) / a, np.ones((2, 4)) / x),
+    ):
+        assert isinstance(made, Array)
+        np.testing.assert_array_equal(np.asarray(made), due)
+    plain = np.zeros(4)
+    with pytest.raises(NotFollowed, match="A plain array indexed by a recorded one, or set from one"):
+        plain[:] = a
+    assert plain.tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(a, x)
 
 
 def test_what_was_recorded_stays_as_it_was():

@@ -346,6 +346,6 @@ def _refuse_within(frame: Any) -> None:
     opcode = dis.opname[frame.f_code.co_code[frame.f_lasti]]
     if opcode in SUBSCRIPTS:
         raise NotFollowed(
-            "A plain array indexed by a recorded one would give or take values without lineage: index "
-            "whence.arrays.asarray(plain), or use np.asarray(x) as the index."
+            "A plain array indexed by a recorded one, or set from one, would hold values without lineage: index "
+            "whence.arrays.asarray(plain), or use np.asarray(x) for the value alone."
         )
