@@ -20,6 +20,10 @@ def _action(name: str, stops_early: bool) -> Callable[..., Any]:
 
     @wraps(plain)
     def act(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        with self.ctx._computing(self, whole=not stops_early):
+            return computed(self, *args, **kwargs)
+
+    def computed(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
         context = self.ctx
         if not context.capturing:
             result = getattr(RDD, name)(self._plain(), *args, **kwargs)

@@ -6,6 +6,7 @@ import itertools
 import os
 import sys
 import threading
+import time
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from whence.rdd.textfiles import Split, split_of
 from whence.rdd.walk import Place, Tables
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Segment, Shuffle
+from whence.strategy import Plan
 
 if TYPE_CHECKING:
     from whence.rdd.again import Instead
@@ -39,6 +41,11 @@ if TYPE_CHECKING:
 LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
 _DESCRIPTION = "spark.job.description"
+
+
+def step_name(node: Node) -> str:
+    """What a result is called in plans and in the books of a run."""
+    return f"{node.name} {node.id}"
 
 
 class Commits(AccumulatorParam[list[Any]]):
@@ -76,6 +83,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.asking = self.depth = 0
         self.names: list[str] = []
+        self.strategy: str | None = None  # of the result that an action computes, where a plan names it
 
 
 class LineageContext(SparkContext):
@@ -84,7 +92,7 @@ class LineageContext(SparkContext):
     def __init__(self, spark: SparkContext, store: str) -> None:
         self.spark = spark
         self.capture = True
-        self._strategy = "stored"
+        self._strategy: str | Plan = "stored"
         self._here = _Here()
         self._making = threading.RLock()  # what an RDD is computed by is made once, whichever thread asks
         if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
@@ -99,6 +107,7 @@ class LineageContext(SparkContext):
         self._tables: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self._results: dict[int, tuple[LineageRDD, int | None]] = {}
         self._sources: dict[int, LineageRDD] = {}
+        self._seconds: dict[int, float] = {}  # of the last action that computed an RDD, by its node
         self._inner: dict[tuple[int, ...], LineageRDD] = {}
         self._splits: dict[int, _Splits] = {}
         self._instead: ContextVar[Instead | None] = ContextVar("instead", default=None)  # for a thread of its own
@@ -112,21 +121,45 @@ class LineageContext(SparkContext):
         return getattr(self.spark, name)
 
     @property
-    def strategy(self) -> str:
+    def strategy(self) -> str | Plan:
         """How lineage is kept (the paper's section 4.7): "stored", a table for each partition of each stage;
         "propagated", stored, and every result's complete lineage put together beside it when the job ends; "rerun",
-        nothing, and a trace runs the job again under capture."""
+        nothing, and a trace runs the job again under capture. Or a plan, which says so for each result; those that it
+        does not name are stored."""
         return self._strategy
 
     @strategy.setter
-    def strategy(self, name: str) -> None:
-        if name not in STRATEGIES:
-            raise WhenceError(f"There is no strategy {name!r} for RDDs: choose one of {', '.join(STRATEGIES)}.")
-        self._strategy = name
+    def strategy(self, chosen: str | Plan) -> None:
+        if not isinstance(chosen, Plan) and chosen not in STRATEGIES:
+            raise WhenceError(
+                f"There is no strategy {chosen!r} for RDDs: choose one of {', '.join(STRATEGIES)}, or give a plan."
+            )
+        self._strategy = chosen
 
     @property
     def capturing(self) -> bool:
-        return self._here.asking > 0 or (self.capture and self._strategy != "rerun")
+        return self._here.asking > 0 or (self.capture and self._followed != "rerun")
+
+    @property
+    def _followed(self) -> str:
+        if self._here.strategy is not None:
+            return self._here.strategy
+        return "stored" if isinstance(self._strategy, Plan) else self._strategy
+
+    @contextmanager
+    def _computing(self, rdd: LineageRDD, whole: bool) -> Iterator[None]:
+        """Within, an action computes this RDD: the plan's word on it counts, and how long the whole of it takes is
+        noted."""
+        before, name = self._here.strategy, step_name(rdd.node)
+        if isinstance(self._strategy, Plan) and name in self._strategy:
+            self._here.strategy = next(s for s in self._strategy[name] if s in STRATEGIES)
+        started = time.perf_counter()
+        try:
+            yield
+            if whole:
+                self._seconds[rdd.node.id] = time.perf_counter() - started
+        finally:
+            self._here.strategy = before
 
     @property
     def large(self) -> int:
@@ -216,7 +249,7 @@ class LineageContext(SparkContext):
             before = self._results.get(rdd.node.id)
             if before is None or (before[1] is not None and (limit is None or limit > before[1])):
                 self._results[rdd.node.id] = (rdd, limit)
-        if self._strategy == "propagated" and limit is None:
+        if self._followed == "propagated" and limit is None:
             keys = captured(rdd)
             directory = self._directory
             if keys:
@@ -329,7 +362,7 @@ class LineageContext(SparkContext):
                 if (found := self._tables.get((info.id, part))) and any(error is None for _, _, error in found.values())
             ]
             if keys:
-                finished.append(Result(f"{rdd.node.name} {rdd.node.id}", tuple(keys), limit))
+                finished.append(Result(step_name(rdd.node), tuple(keys), limit))
         if finished:
             write_book(self, finished)
         self.capture = False

@@ -1,0 +1,234 @@
+"""`w.strategy(...)`: one plan for a pipeline of SQL, RDD and array steps.
+
+What stands between two ends of a question is a graph by names: queries read datasets, datasets were written by runs
+that the catalogue knows, results of RDDs and arrays have their own steps behind them. Each kind of step has its costs
+from its own front end; the choice among them is one (whence.strategy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from whence.model import UnknownDataset, WhenceError
+from whence.sql import Catalyst
+from whence.store.catalog import Catalog
+from whence.strategy import BACKWARD, DIRECTIONS, Cost, Limits, Plan, Question, choose
+from whence.strategy.plan import name_of
+from whence.strategy.steps import Query, program_costs, query_costs
+
+
+@dataclass(frozen=True)
+class Rooms:
+    """What a choice needs of a session, each opened when it is needed."""
+
+    catalyst: Callable[[], Catalyst]
+    catalog: Callable[[], Catalog]
+    arrays: Callable[[], Any]
+    require_ours: Callable[[Any], None]
+
+
+def plan_of(
+    rooms: Rooms,
+    limit_disk: float | None,
+    limit_runtime: float | None,
+    workload: Iterable[Any],
+    force: Mapping[Any, Any] | None,
+    workflow: Any,
+) -> Plan:
+    limits = Limits(limit_disk, limit_runtime)
+    steps = _Steps(rooms, workflow)
+    asked = [steps.asked(item) for item in workload]
+    wanted = {steps.key(step): _texts(given) for step, given in (force or {}).items()}
+    questions = [Question(one.direction, frozenset(steps.between(one.start, one.to)), one.weight) for one in asked]
+    costs = steps.costs({step for question in questions for step in question.steps}, questions, wanted)
+    if not costs:
+        raise ValueError("There is nothing to choose for: name steps in the workload, or give a workflow that has run.")
+    return replace(choose(costs, questions, limits, wanted), named=steps.named)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    direction: str
+    start: str
+    to: str
+    weight: float
+
+
+@dataclass(eq=False)
+class _Steps:
+    rooms: Rooms
+    workflow: Any
+    # What each step is made from, by name.
+    inputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    frames: list[tuple[str, Any, Any]] = field(default_factory=list)
+    """Name, DataFrame and plan of each query that was named."""
+    rdds: dict[str, Any] = field(default_factory=dict)
+    arrays: Any = None
+
+    def __post_init__(self) -> None:
+        if self.workflow is not None:
+            self._open_arrays(self.workflow)
+
+    def asked(self, item: Any) -> _Asked:
+        parts = tuple(item) if isinstance(item, (tuple, list)) else ()
+        if len(parts) not in (3, 4) or parts[0] not in DIRECTIONS:
+            raise ValueError(
+                f"A workload is a list of (direction, start, to) or (direction, start, to, weight), the direction "
+                f"'backward' or 'forward'; this is {item!r}."
+            )
+        weight = parts[3] if len(parts) == 4 else 1.0
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)):
+            raise TypeError(f"The weight of a question is a number; in {item!r} it is {weight!r}.")
+        start, to = self.key(parts[1]), self.key(parts[2])
+        return _Asked(parts[0], start, to, float(weight))
+
+    # --- names
+
+    def key(self, step: Any) -> str:
+        """The name of a step that the user names or holds."""
+        if hasattr(step, "_jdf"):
+            return self._query(step)
+        if hasattr(step, "getLineage") and hasattr(step, "node"):
+            return self._result(step)
+        node = getattr(step, "whence_node", step)
+        if not isinstance(node, str) and hasattr(node, "operator") and hasattr(node, "inputs"):
+            if self.arrays is None:
+                self._open_arrays(node)
+            return str(self.arrays.workflow[node].name)
+        if isinstance(step, str):
+            if self.arrays is not None and step in self.arrays.inputs:
+                return step
+            return self._dataset(step)
+        raise TypeError(
+            f"{step!r} names no step: give a DataFrame, an RDD with lineage, an array of a workflow, or the name of a "
+            "table, a path or an array."
+        )
+
+    def named(self, step: object) -> str | None:
+        """The same for a finished plan: a step that it does not know has no name."""
+        if hasattr(step, "_jdf"):
+            from whence.sql.planning import same
+
+            c = self.rooms.catalyst()
+            return next((name for name, _, plan in self.frames if same(c, step, plan)), None)  # type: ignore[arg-type]
+        if hasattr(step, "getLineage") and hasattr(step, "node"):
+            from whence.rdd.context import step_name
+
+            return step_name(step.node)
+        name = name_of(getattr(step, "whence_node", step))
+        return name if name is None or (self.arrays is not None and name in self.arrays.inputs) else _last(name)
+
+    def _query(self, df: Any) -> str:
+        from whence.sql.checkpoints import put_back
+        from whence.sql.planning import datasets_of, same
+
+        self.rooms.require_ours(df)
+        c = self.rooms.catalyst()
+        known = next((name for name, _, plan in self.frames if same(c, df, plan)), None)
+        if known is not None:
+            return known
+        name = f"query {len(self.frames) + 1}"
+        self.frames.append((name, df, put_back(c, c.plan_of(df))))
+        self.inputs[name] = tuple(self._dataset(read) for read in datasets_of(c, df))
+        return name
+
+    def _result(self, rdd: Any) -> str:
+        from whence.rdd.context import step_name
+        from whence.rdd.planning import sources_of
+
+        name = step_name(rdd.node)
+        if name not in self.inputs:
+            self.inputs[name] = tuple(self._dataset(source) for source in sources_of(rdd))
+            if not rdd.node.source:
+                self.rdds[name] = rdd
+        return name
+
+    def _dataset(self, named: str) -> str:
+        """A table or path, and all that the catalogue knows behind it."""
+        name = _last(named)
+        if name in self.inputs:
+            return name
+        self.inputs[name] = ()
+        try:
+            edges = self.rooms.catalog().lineage(named, direction=BACKWARD)
+        except UnknownDataset:
+            return name
+        for edge in edges:
+            target, source = _last(edge.target.name), _last(edge.source.name)
+            if source != target:
+                self.inputs[target] = tuple(dict.fromkeys((*self.inputs.get(target, ()), source)))
+                self.inputs.setdefault(source, ())
+        return name
+
+    def _open_arrays(self, given: Any) -> None:
+        raise WhenceError(f"Array workflows have no costs yet, so nothing can be chosen for {given!r}.")
+
+    # --- ways
+
+    def between(self, start: str, to: str) -> set[str]:
+        """The steps on any way between the two, whichever is made from the other; sources are no steps."""
+        first, last = (start, to)
+        found = self._ways(first, last) or self._ways(last, first)
+        if not found and start != to:
+            raise WhenceError(f"There is no way between {start} and {to}: neither is made from the other.")
+        return {step for step in found if self.inputs.get(step)}
+
+    def _ways(self, made: str, source: str) -> set[str]:
+        behind = self._behind(made)
+        if source not in behind:
+            return set()
+        return {step for step in behind if step != source and source in self._behind(step)}
+
+    def _behind(self, step: str) -> set[str]:
+        found: set[str] = set()
+        waiting = [step]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting.extend(self.inputs.get(one, ()))
+        return found
+
+    # --- costs
+
+    def costs(
+        self, asked: set[str], questions: Sequence[Question], force: Mapping[str, Sequence[str]]
+    ) -> dict[str, dict[str, Cost]]:
+        found: dict[str, dict[str, Cost]] = {}
+        if self.arrays is not None:
+            found.update(self.arrays.costs(questions, force))
+        for name, df, _ in self.frames:
+            from whence.sql.planning import query_of
+
+            found[name] = query_costs(query_of(self.rooms.catalyst(), df, asked=name in asked))
+        for name, rdd in self.rdds.items():
+            from whence.rdd.planning import program_of
+
+            found[name] = program_costs(program_of(rdd))
+        for name, read in self.inputs.items():
+            if read and name not in found and (name in asked or name in force):
+                found[name] = query_costs(self._written(name, name in asked))
+        return found
+
+    def _written(self, table: str, asked: bool) -> Query:
+        """A table as the run that last wrote it was seen."""
+        catalog = self.rooms.catalog()
+        seconds, rows = 1.0, 100_000
+        versions = catalog.versions(table)
+        run = catalog.run(versions[-1].run) if versions and versions[-1].run else None
+        if run is not None:
+            if run.started is not None and run.ended is not None:
+                seconds = max((run.ended - run.started).total_seconds(), 0.01)
+            rows = sum(use.rows or 0 for use in catalog.inputs(run)) or rows
+        return Query(seconds, rows, groups=True, written=True, asked=asked)
+
+
+def _last(name: str) -> str:
+    """The last part of a path or of a table's name."""
+    return name.rstrip("/").rsplit("/", 1)[-1] if "/" in name else name.rsplit(".", 1)[-1]
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
