@@ -19,8 +19,8 @@ import pyarrow.parquet  # noqa: F401  (its import is not what is measured)
 from bench.harness import OUT, Bars, Result, finish, progress, write_docs
 from bench.joins import build
 from whence.actors import Actor, ActorStore
-from whence.debug.mining import Mined
-from whence.debug.mining_actors import mine_actors
+from whence.debug.mining.actors import mine_actors
+from whence.debug.mining.mined import Mined
 
 MAGNITUDES = (10, 25, 50, 100, 250, 500, 1000)
 

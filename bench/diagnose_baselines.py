@@ -11,8 +11,8 @@ from whence.debug.diagnose.causes import Box
 from whence.debug.diagnose.pairs import Coded, minimal_pairs
 from whence.debug.diagnose.simplify import simplify
 from whence.debug.diagnose.trees import build, debugging_trees, failing_paths
-from whence.debug.explain_search import Coded as Rows
-from whence.debug.explain_search import rules
+from whence.debug.explain.search import Coded as Rows
+from whence.debug.explain.search import rules
 
 Answer = tuple[list[Box], int]
 Baseline = Callable[[Case, Sequence[Coded], int, Sequence[Coded]], Answer]

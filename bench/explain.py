@@ -36,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     from pyspark.sql import functions as F
 
-    from whence.debug.explain import explain
+    from whence.debug.explain.explain import explain
 
     Path(DATA).mkdir(parents=True, exist_ok=True)
     spark = spark_session("explain", memory="2g")

@@ -18,15 +18,15 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
-    from whence.debug.explain import Explanation
-    from whence.debug.guard import Guard
-    from whence.debug.minimize import Minimal
-    from whence.debug.mining import Mined
+    from whence.debug.explain.explain import Explanation
+    from whence.debug.guard.guard import Guard
+    from whence.debug.minimize.minimize import Minimal
+    from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.debug.verify import Verdict
-    from whence.debug.why_not import Dropped
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
+    from whence.sql.verify import Verdict
+    from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog
     from whence.strategy import Plan
 
@@ -79,7 +79,7 @@ class Session:
 
     def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
         """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.debug.why_not import why_not
+        from whence.sql.why_not import why_not
 
         return why_not(self._lineage(df), self._lineage(to))
 
@@ -121,7 +121,7 @@ class Session:
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""
-        from whence.debug.explain import explain
+        from whence.debug.explain.explain import explain
 
         self._require_open()
         return explain(bad, good, **options)
@@ -205,13 +205,13 @@ class Session:
 
     def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
         """Operators and instances whose output multiplicity stands out, most suspicious first (docs/debug.md)."""
-        from whence.debug.mine import mine
+        from whence.debug.mining.mine import mine
 
         return mine(self, root, bad, good)
 
     def guard(self, on_error: str = "raise") -> Guard:
         """`with w.guard():` around actions: an error in Python code gains the record that caused it (docs/debug.md)."""
-        from whence.debug.guard import guard
+        from whence.debug.guard.guard import guard
 
         self._store.make()
         return guard(self, self._files / "culprits", on_error)
@@ -227,7 +227,7 @@ class Session:
         over the witnesses.
 
         `tests=` and `seconds=` limit the search (docs/debug.md)."""
-        from whence.debug.minimize import minimize
+        from whence.debug.minimize.minimize import minimize
 
         self._require_open()
         return minimize(self, asked, fails, rows, **limits)

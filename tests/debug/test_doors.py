@@ -21,8 +21,8 @@ from pyspark.sql.functions import udf
 
 import whence
 from whence.actors.files import sealed, unsealed
-from whence.debug.culprit import Culprit, write_script
-from whence.debug.findings_worker import Findings
+from whence.debug.guard.culprit import Culprit, write_script
+from whence.debug.guard.findings_worker import Findings
 from whence.store import Unsigned
 
 

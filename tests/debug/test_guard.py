@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import PandasUDFType, col, pandas_udf, udf, udtf
 
 import whence
-from whence.debug.culprit import Culprit
+from whence.debug.guard.culprit import Culprit
 
 
 @pytest.fixture(scope="module")

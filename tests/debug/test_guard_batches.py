@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, LongType, StructType
 
-from whence.debug.batch_worker import Given, call_batch, records, smallest
-from whence.debug.guard_kinds import KINDS, Kind
-from whence.debug.quarantine_worker import MOST_PARTS, going_on
+from whence.debug.guard.batch_worker import Given, call_batch, records, smallest
+from whence.debug.guard.kinds import KINDS, Kind
+from whence.debug.guard.quarantine_worker import MOST_PARTS, going_on
 
 TEXTS = ["1", "six", "3", "seven", "5"]
 SUMS = StructType().add("total", DoubleType())

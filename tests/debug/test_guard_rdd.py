@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, udf, udtf
 
 import whence
-from whence.debug.culprit import Culprit
+from whence.debug.guard.culprit import Culprit
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 import whence
-from whence.debug.culprit import Culprit
+from whence.debug.guard.culprit import Culprit
 
 
 @pytest.fixture(scope="module")

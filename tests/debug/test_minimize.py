@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
 import whence
-from whence.debug.ddmin import DoesNotFail, ddmin
+from whence.debug.minimize.ddmin import DoesNotFail, ddmin
 
 
 def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
@@ -108,7 +108,7 @@ def ends_of(records: Iterable[int]) -> Iterator[tuple[int, int]]:
 
 def test_records_of_rdds_that_fail_only_together(w: whence.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """In their own partitions, also where the driver cannot hold them; what breaks on fewer records does not fail."""
-    monkeypatch.setattr("whence.debug.minimize_rdd._ON_DRIVER", 4)
+    monkeypatch.setattr("whence.debug.minimize.rdd._ON_DRIVER", 4)
     ends = w.context.parallelize(range(6), 2).mapPartitions(ends_of)
     least = w.minimize(ends, fails=lambda records: sum(high for _, high in records) > 6)
     ((source),) = least.sources.values()

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 import whence
 from bench.joins import build
 from whence.actors import ActorStore
-from whence.debug.mining import Mined, Sample, mine_samples
-from whence.debug.mining_actors import mine_actors
-from whence.debug.outliers import grubbs_critical, repeated_grubbs, student_quantile
+from whence.debug.mining.actors import mine_actors
+from whence.debug.mining.mined import Mined, Sample, mine_samples
+from whence.debug.mining.outliers import grubbs_critical, repeated_grubbs, student_quantile
 
 # Rosner's own example (Technometrics 25, 1983): three outliers, the largest three
 ROSNER = [

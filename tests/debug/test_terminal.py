@@ -10,17 +10,17 @@ from pyspark.sql import Row, SparkSession
 
 import whence
 from whence.debug.clean import Cleaned, Stage
-from whence.debug.culprit import Culprit, SourceRows
 from whence.debug.diagnose import Space, diagnose
 from whence.debug.diagnose.causes import Condition
 from whence.debug.diagnose.report import Report
 from whence.debug.diagnose.runs import Run
-from whence.debug.explain import DataCause, Explanation
-from whence.debug.mining import Mined, Suspect
-from whence.debug.verify import Verdict
-from whence.debug.why_not import Dropped
+from whence.debug.explain.explain import DataCause, Explanation
+from whence.debug.guard.culprit import Culprit, SourceRows
+from whence.debug.mining.mined import Mined, Suspect
 from whence.model import StoreError, UnsupportedOperator
 from whence.model.text import visible
+from whence.sql.verify import Verdict
+from whence.sql.why_not import Dropped
 
 EVIL = "\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e\u2028\ud800"
 MARKUP = "[bold]a[/bold] [/x] \\[y] :smile: <script>"

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 import whence
 from whence.debug.diagnose import DiagnoseError
-from whence.debug.explain import Explanation
-from whence.debug.explain_search import Coded, rules
+from whence.debug.explain.explain import Explanation
+from whence.debug.explain.search import Coded, rules
 
 AGENTS = "element_at(array('Firefox', 'Chrome', 'Safari', 'badAgent'), 1 + int(pmod(hash(id, 1), 4)))"
 
@@ -96,7 +96,7 @@ def test_a_thin_sample_is_made_closer_where_good_rows_get_in(
 ) -> None:
     """Of the good rows with agent and hour, which only the host tells from the bad ones, the first sample has hardly
     any: the answer must still be right for all rows."""
-    monkeypatch.setattr("whence.debug.explain._SAMPLE", 400)
+    monkeypatch.setattr("whence.debug.explain.explain._SAMPLE", 400)
     condition = "agent = 'badAgent' and hour >= 22 and host != 'h3'"
     answer = asked(w, log, condition, columns=["agent", "hour", "host", "cached"])
     assert [c.sql for c in answer.causes] == [condition]

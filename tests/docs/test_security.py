@@ -23,7 +23,7 @@ def _found() -> list[str]:
 
 
 def test_there_are_such_files() -> None:
-    assert {"actors/store.py", "debug/findings_worker.py", "sql/files.py"} <= set(_found())
+    assert {"actors/store.py", "debug/guard/findings_worker.py", "spark/files.py"} <= set(_found())
 
 
 @pytest.mark.parametrize("file", [f for f in _found() if f not in IN_MEMORY])

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
-from whence.sql.allowed import names_class, reading_options
+from whence.spark.allowed import names_class, reading_options
 
 ORDERS = [(i, f"c{i % 3}", i * 10) for i in range(12)]
 

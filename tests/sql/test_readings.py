@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
-from whence.sql import catalyst, statuses
+from whence.spark import statuses
+from whence.sql import catalyst
 from whence.sql import sources as source_rows
 
 

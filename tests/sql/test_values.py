@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
-from whence.debug.verify import compare
+from whence.sql.verify import compare
 
 ORDERS = "select * from values (1, 'a', 10), (2, 'b', 20), (3, 'a', 30) t(id, k, x)"
 

@@ -109,7 +109,7 @@ class Operator:
         writer = _writer_for(self)
         if writer is None:
             return
-        if payload is None and len(incells) == 1 and isinstance(incells[0], (bytes, str, int, float, np.number)):
+        if payload is None and len(incells) == 1 and isinstance(incells[0], (bytes, str, int, float, np.generic)):
             writer.region(outcells, (), incells[0])
         else:
             writer.region(outcells, incells, payload)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from whence.actors import ActorStore, RecordSet, TracingDataflow
 from whence.actors.read import matches
 from whence.debug.attached import Attached
-from whence.debug.minimize import only_row
+from whence.debug.minimize.minimize import only_row
 from whence.debug.trace import Step, Trace
 from whence.model import WhenceError
 from whence.model.text import visible

@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.debug.trace import Trace
-from whence.debug.verify import Verdict, require_same_rows
 from whence.model import WhenceError
 from whence.sql import SqlLineage
-from whence.sql import touched as forwarding
+from whence.sql import forward as forwarding
 from whence.sql.catalyst import Attr, Catalyst
 from whence.sql.matching import matches, names_of
+from whence.sql.verify import Verdict, require_same_rows
 
 
 def forward(seeds: SqlLineage, to: SqlLineage) -> Trace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -13,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from whence.model.progress import working
-from whence.model.text import visible
+from whence.model.text import readable, visible
+from whence.progress import working
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 5
 _WIDTH = 120
-_TEXT = 84
-_EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,6 @@ def _source(trace: Trace, name: str, count: int) -> _SourceTable:
     frame = trace.sources[name]
     first = tuple(trace.first_rows(name, FIRST_ROWS)) if count else ()
     return _SourceTable(name, count, tuple(frame.columns), first)
-
-
-def readable(text: str) -> str:
-    """Spark's own line for an operator without the numbers it gives to columns."""
-    plain = visible(_EXPRESSION_ID.sub("", text))
-    return plain if len(plain) <= _TEXT else plain[: _TEXT - 1] + "…"
 
 
 def as_text(trace: Trace) -> str:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from whence.debug.replay import ReplayedStep, Restriction, restricted, stepwise
-from whence.debug.verify import Verdict, compare, require_same_rows, with_sources
 from whence.model import Strategy, WhenceError, operators
 from whence.model.once import once
 from whence.model.text import visible
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
+from whence.sql.replay import ReplayedStep, Restriction, restricted, stepwise
+from whence.sql.verify import Verdict, compare, require_same_rows, with_sources
 
 if TYPE_CHECKING:
-    from whence.debug.explain import Explanation
+    from whence.debug.explain.explain import Explanation
 
 # Operators that only name or hint; a reader of the steps has no use for them.
 _NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled", "Given")
@@ -234,7 +234,7 @@ class Trace:
         influence, without, outcome, and the witness itself (with `source`: its own columns; else `row`, as JSON).
 
         Influence is the value that the output has less `without`, the value it would have without the witness."""
-        from whence.debug.influence import influence
+        from whence.sql.influence.influence import influence
 
         if source is not None:
             self._names_or_error(source)
@@ -245,8 +245,8 @@ class Trace:
 
         Without `source`: of the source with the most witnesses that are not all of its rows. What the query itself
         groups or filters by chose the witnesses and explains nothing: only `with_keys` or `columns` takes it in."""
-        from whence.debug.explain import explain
-        from whence.debug.explain_keys import key_columns
+        from whence.debug.explain.explain import explain
+        from whence.sql.key_columns import key_columns
 
         with self._lineage.c.quietly():
             name = source or self._source_to_explain()

@@ -39,6 +39,15 @@ class Site:
         return self.name
 
 
+BY_ROW, BY_BYTE, BY_NUMBER = "row", "byte", "number"
+
+
+def files_site(told_by: str, root: str, name: str | None = None) -> Site:
+    """The records of files below `root`: told by (file, row) in columnar files, by (file, byte) in files of lines, by
+    (file, number) in others. Files are named as `store.producers.file_key` names them."""
+    return Site(f"files by {told_by}: {root}", name or root.rstrip("/").rsplit("/", 1)[-1])
+
+
 @dataclass(frozen=True)
 class Step:
     """One operator of a flow; steps are numbered from the result to the sources."""

@@ -12,12 +12,21 @@ _IN_LINES = re.compile(f"[{_ACTIVE}]")
 _IN_A_LINE = re.compile(rf"[\t\n{_ACTIVE}]")
 _IN_COLUMNS = re.compile(rf"[\n{_ACTIVE}]")
 
+_LONGEST = 84
+_EXPRESSION_ID = re.compile(r"#\d+L?")
+
 T = TypeVar("T")
 
 
 def visible(value: object, *, lines: bool = False, tabs: bool = False) -> str:
     """The text with such characters spelled out (`\\x1b`); `lines`: it may have several lines, and tabs; or `tabs`."""
     return (_IN_LINES if lines else _IN_COLUMNS if tabs else _IN_A_LINE).sub(_spelled, str(value))
+
+
+def readable(text: str) -> str:
+    """Spark's own line for an operator without the numbers it gives to columns."""
+    plain = visible(_EXPRESSION_ID.sub("", text))
+    return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
 
 
 def _spelled(found: re.Match[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whence.model.quiet import FACTS
 from whence.sql.catalyst import Catalyst, Plan, class_name
-from whence.sql.settling import in_place_of
+from whence.sql.exchange import in_place_of
 from whence.sql.tree import Node, rebuild, tree_of
 
 _BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"

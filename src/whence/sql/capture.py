@@ -1,7 +1,7 @@
 """`with w.capture():` - what the actions within it compute is written down where it could not be told afterwards.
 
 PySpark's own methods are wrapped for as long as a capture is open (wrapping.py). An action of a DataFrame is then
-computed from what is written down (settling.py); a write is remembered with its query (writes.py). Nothing here may
+computed from what is written down (exchange.py); a write is remembered with its query (writes.py). Nothing here may
 harm the user's own action: what cannot be captured is said in a warning, and the action runs as it stands.
 """
 
@@ -34,8 +34,8 @@ from whence.sql import checkpoints, facts, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
+from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.memory import Fact
-from whence.sql.settling import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.targets import Target
 from whence.sql.tree import Node, tree_of
 from whence.sql.wrapping import Wrapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from whence.sql.catalyst import Catalyst, Plan, class_name
-from whence.sql.settling import original
+from whence.sql.exchange import original
 
 
 def remember(c: Catalyst, made: DataFrame, below: Plan) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from whence.model.progress import working
+from whence.progress import working
 from whence.sql.blocks import (
     Block,
     Lookup,

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from whence.model import StoreError
 from whence.model.quiet import FACT_COLUMN, FACTS
-from whence.sql.allowed import names_class
+from whence.spark.allowed import names_class
 from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
 from whence.sql.intact import amiss, drop_sidecars, manifest
 from whence.sql.memory import Fact, FileVersion

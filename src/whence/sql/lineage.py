@@ -11,9 +11,9 @@ from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
+from whence.sql.exchange import for_the_user, settle
 from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
-from whence.sql.settling import for_the_user, settle
 from whence.sql.tree import Node, tree_of
 from whence.sql.versions import require_cached_alike, require_unchanged
 from whence.sql.writes import Passage, looked_through

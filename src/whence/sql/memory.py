@@ -64,7 +64,8 @@ class Fact:
 
 @dataclass(frozen=True, eq=False)
 class Recent:
-    """Rows that a trace has computed, of which query over which files, and how the session was set (recent.py)."""
+    """Rows that a trace has computed, of which query over which files, and how the session was set
+    (computed_before.py)."""
 
     query: JavaObject
     files: frozenset[FileVersion]

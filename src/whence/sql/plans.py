@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from whence.model import StoreError
+from whence.spark.allowed import FORMATS, names_class, reading_options
 from whence.sql import facts
-from whence.sql.allowed import FORMATS, names_class, reading_options
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
 from whence.sql.tree import Node, rebuild, tree_of

@@ -18,8 +18,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from whence.sql.catalyst import SPLIT, Attr, Catalyst, Expr, Plan, remembered
-from whence.sql.statuses import Listing
+from whence.spark.catalyst import SPLIT
+from whence.spark.statuses import Listing
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
 from whence.sql.tree import Node
 
 SCANS = (

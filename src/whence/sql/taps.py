@@ -8,12 +8,7 @@ lineage is worked out anew.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
-import os
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,11 +18,11 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
+from whence.spark.janino import jar_of
 from whence.sql.blocks import Block, Reading, in_branch
 from whence.sql.catalyst import Catalyst, Expr, Plan, id_of
 from whence.sql.memory import Fact
 from whence.sql.tree import Node
-from whence.store.private import is_own
 
 log = logging.getLogger("whence.sql")
 
@@ -199,34 +194,9 @@ def _loader(c: Catalyst) -> Any:
 
 
 def _compiled(c: Catalyst) -> str:
-    """The path of a jar with the tap's classes, compiled once for each version of Spark and Java."""
-    jvm: Any = c.spark._jvm
     methods = "".join(_pass(readings) for readings in range(1, _MOST_READINGS + 1))
     source = Path(__file__).with_name("Tap.java").read_text(encoding="utf-8").replace("/* PASS */", methods)
-    java = jvm.java.lang.System.getProperty("java.specification.version")
-    key = hashlib.sha256(f"{source}\0{c.spark.version}\0{java}".encode()).hexdigest()[:24]
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    target = Path(base) / "whence" / f"tap-{key}.jar"
-    if target.is_file() and is_own(target.parent, target):  # it is run as this user
-        return str(target)
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(source)
-    codes = compiler.getBytecodes()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not is_own(target.parent):
-            raise PermissionError(f"others can write {target.parent}")
-        handle, fresh = tempfile.mkstemp(dir=target.parent)
-    except OSError:
-        handle, fresh = tempfile.mkstemp(suffix=".jar")
-        target = Path(fresh)
-    with contextlib.closing(os.fdopen(handle, "wb")) as file, zipfile.ZipFile(file, "w") as archive:
-        for name in list(codes.keySet()):
-            archive.writestr(name.replace(".", "/") + ".class", bytes(codes[name]))
-    if fresh != str(target):
-        os.replace(fresh, target)
-    return str(target)
+    return jar_of(c.spark, "tap", source)
 
 
 def _pass(readings: int) -> str:

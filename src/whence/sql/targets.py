@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from whence.sql.allowed import FORMATS
+from whence.spark.allowed import FORMATS
 from whence.sql.catalyst import Catalyst, Plan, class_name
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whence.model import SourceChanged
-from whence.sql import facts, statuses
+from whence.spark import statuses
+from whence.spark.statuses import Listing, Status
+from whence.sql import facts
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst, Plan, remembered
 from whence.sql.sources import hive_files
-from whence.sql.statuses import Listing, Status
 from whence.sql.tree import Node
 
 

@@ -2,7 +2,7 @@
 
 Most values are read as they were written. Some are not, and these are made here as the file has them: an empty text in
 a partition is NULL when it is read, timestamps may have lost their microseconds, a column of the type CHAR is padded.
-Where that is not certain, the rows of the table are compared with those that the query gives (debug/verify.py).
+Where that is not certain, the rows of the table are compared with those that the query gives (sql/verify.py).
 """
 
 from __future__ import annotations

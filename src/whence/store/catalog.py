@@ -20,6 +20,7 @@ from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.database import open_engine, retrying, writing
 from whence.store.entities import Entities
 from whence.store.location import DATABASE_FILE, StoreLocation
+from whence.store.producers import Producers
 from whence.store.record import Names, record
 from whence.store.results import Results
 from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
@@ -47,6 +48,11 @@ class Catalog:
     @classmethod
     def open(cls, location: StoreLocation) -> Catalog:
         return cls(open_engine(location), location)
+
+    @property
+    def producers(self) -> Producers:
+        """Who made what, where a trace can go on."""
+        return Producers(self._engine)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -178,3 +178,17 @@ relationships = Table(
     Index("relationships_by_source", "source"),
     Index("relationships_by_target", "target"),
 )
+
+# Who made what, where a trace can go on (producers.py).
+producers = Table(
+    "producers",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("run", Text, nullable=False),
+    Column("length", BigInteger),
+    Column("changed", BigInteger),
+    Column("details", JSON, nullable=False),
+    Column("at", Float, nullable=False),
+    Index("producers_by_run", "kind", "run"),
+)

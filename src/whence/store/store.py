@@ -13,6 +13,7 @@ from whence.store.seal import Seal
 
 if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
     from whence.store.catalog import Catalog
+    from whence.store.producers import Producers
     from whence.store.tables import Tables
 
 
@@ -46,6 +47,11 @@ class Store:
 
                 self._catalog = Catalog.open(self.location)
             return self._catalog
+
+    @property
+    def producers(self) -> Producers:
+        """Who made what (producers.py)."""
+        return self.catalog.producers
 
     @property
     def tables(self) -> Tables:

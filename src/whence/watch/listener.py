@@ -8,15 +8,13 @@ from a cache.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.model.quiet import tagged
-from whence.store.private import is_own
+from whence.spark.janino import jar_of
 from whence.watch.parent import parent_of
 from whence.watch.sources import Place
 
@@ -130,41 +128,11 @@ class Listener:
         if loader is None:
             source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
             parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            loader = self._gateway._whence_loader = self._cached(source, parent) or self._compiled(source, parent)
+            urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
+            urls[0] = self._jvm.java.io.File(jar_of(self._spark, "watcher", source)).toURI().toURL()
+            loader = self._gateway._whence_loader = self._jvm.java.net.URLClassLoader(urls, parent)
         (constructor, *_) = loader.loadClass("whence.Watcher").getConstructors()
         arguments = self._gateway.new_array(self._jvm.java.lang.Object, 4)
         arguments[0], arguments[1] = CAPACITY, MOST_CHARACTERS
         arguments[2], arguments[3] = self._jvm.java.lang.Long.valueOf(MOST_MILLIS), MOST_LEVELS
         return constructor.newInstance(arguments)
-
-    def _cache(self, source: str) -> Path:
-        java = self._jvm.java.lang.System.getProperty("java.specification.version")
-        key = hashlib.sha256(f"{source}\0{self._spark.version}\0{java}".encode()).hexdigest()[:24]
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-        return Path(base) / "whence" / key
-
-    def _cached(self, source: str, parent: Any) -> Any:
-        place = self._cache(source)
-        if not (place / "whence" / "Watcher.class").is_file() or not is_own(place.parent, place):
-            return None  # it would be run as this user
-        urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
-        urls[0] = self._jvm.java.io.File(str(place) + "/").toURI().toURL()
-        return self._jvm.java.net.URLClassLoader(urls, parent)
-
-    def _compiled(self, source: str, parent: Any) -> Any:
-        compiler = self._jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(parent)
-        compiler.cook(source)
-        codes = compiler.getBytecodes()
-        place = self._cache(source)
-        with contextlib.suppress(OSError):  # without a place to keep them, they are compiled again next time
-            place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not is_own(place.parent):
-                raise PermissionError(f"others can write {place.parent}")
-            fresh = Path(tempfile.mkdtemp(dir=place.parent))
-            for name in list(codes.keySet()):
-                file = fresh / (name.replace(".", "/") + ".class")
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(bytes(codes[name]))
-            fresh.rename(place)
-        return compiler.getClassLoader()

@@ -15,7 +15,7 @@ from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
 from whence.sql.certainty import NAMES_ONLY
-from whence.sql.recent import computed
+from whence.sql.computed_before import computed
 from whence.sql.tree import Node, place_of, rebuild
 
 

@@ -1,0 +1,1 @@
+"""Which conditions on columns set some rows apart from others."""

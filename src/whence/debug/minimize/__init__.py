@@ -1,0 +1,1 @@
+"""The smallest part of the input on which something still fails."""

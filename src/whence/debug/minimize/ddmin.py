@@ -1,0 +1,175 @@
+"""Delta debugging under limits: the smallest part of numbered records on which something still fails."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from whence.model import WhenceError
+from whence.progress import working
+
+MOST_TESTS = 2_000
+MOST_SECONDS = 3_600.0
+
+Range = tuple[int, int]  # half open, among the records of all readings put one after the other
+# Up to this many witnesses, each test runs without what makes large queries fast and small ones slow.
+SMALL = 100_000
+# Of more, tests are of small pieces: on average half of the rows are run until one fails, not one and a half times all.
+_PIECES = 16
+
+
+class DoesNotFail(WhenceError):
+    pass
+
+
+class _Stopped(Exception):
+    pass
+
+
+Test = Callable[[Sequence[Range]], bool]
+Cut = Callable[[int, list[Range], list[Range], Test], list[Range]]
+
+
+class Search:
+    """How many tests there may be, and what was seen to fail."""
+
+    def __init__(self, tests: int, seconds: float) -> None:
+        if tests < 1 or seconds <= 0:
+            raise WhenceError(
+                f"minimize needs at least one test and some time; it was given {tests} and {seconds} seconds."
+            )
+        self._most_tests = tests
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self.smallest: list[Range] | None = None  # that was seen to fail
+        self._seen: dict[tuple[Range, ...], bool] = {}  # each set of records is tested once
+        self.tests = 0
+
+    def run(self, fails: Test, spans: Mapping[int, list[Range]], cut: Cut | None = None) -> tuple[list[Range], str]:
+        """The records that are left of all readings, and why the search ended early. `fails` runs the program on some
+        records and judges what it gives; `cut` searches one reading."""
+        self._fails = fails
+        everything = [r for ranges in spans.values() for r in ranges]
+        try:
+            least = self._least(dict(spans), cut or self._cut)
+            if size(least) == size(everything) and not self._still_fails(least):
+                raise DoesNotFail(
+                    "On the witnesses alone the query does not fail; fails() must judge the rows themselves, not how "
+                    "many there are."
+                )
+        except _Stopped as limit:
+            least = everything if self.smallest is None else self.smallest
+            told = f"stopped after {limit}: {size(least):,} rows are the fewest so far, and may not all be needed"
+            return least, told
+        return least, ""
+
+    def _least(self, spans: dict[int, list[Range]], cut: Cut) -> list[Range]:
+        """Reading by reading, the largest first: a join needs one row of each side, which one search over all sides
+        together would take long to see. Again, as long as one reading's loss lets another lose more."""
+        shrunk = True
+        while shrunk:
+            shrunk = False
+            for number in sorted(spans, key=lambda n: -size(spans[n])):
+                others = [r for other, ranges in spans.items() if other != number for r in ranges]
+                before = spans[number]
+                if size(before):
+                    fails = partial(self._fails_with, others)
+                    spans[number] = [] if fails([]) else cut(number, before, others, fails)
+                    shrunk = shrunk or size(before) > size(spans[number])
+            shrunk = shrunk and len(spans) > 1 and max(map(size, spans.values())) > 1
+        return [r for ranges in spans.values() for r in ranges]
+
+    def _cut(self, number: int, ranges: list[Range], others: list[Range], fails: Test) -> list[Range]:
+        return ddmin(ranges, fails)
+
+    def _fails_with(self, others: list[Range], ranges: Sequence[Range]) -> bool:
+        return self._still_fails([*others, *ranges])
+
+    def _still_fails(self, ranges: Sequence[Range]) -> bool:
+        key = _joined(ranges)
+        if key not in self._seen:
+            self._seen[key] = self._test(ranges)
+        return self._seen[key]
+
+    def _test(self, ranges: Sequence[Range]) -> bool:
+        if self.tests >= self._most_tests:
+            raise _Stopped(f"{self.tests:,} tests")
+        if time.monotonic() > self._end:
+            raise _Stopped(f"{self._seconds:g} seconds and {self.tests:,} tests")
+        self.tests += 1
+        with working(f"test {self.tests}: does it still fail on {size(ranges):,} rows?"):
+            failed = self._fails(ranges)
+        if failed and (self.smallest is None or size(ranges) < size(self.smallest)):
+            self.smallest = list(ranges)
+        return failed
+
+
+def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    found: list[Range] = []
+    for low, high in sorted(ranges):
+        if found and found[-1][1] == low:
+            found[-1] = found[-1][0], high
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def size(ranges: Sequence[Range]) -> int:
+    return sum(high - low for low, high in ranges)
+
+
+def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
+    """As many pieces of about the same size, in order."""
+    total = size(ranges)
+    bounds = [total * n // parts for n in range(parts + 1)]
+    pieces: list[list[Range]] = []
+    for start, stop in itertools.pairwise(bounds):
+        piece, before = [], 0
+        for low, high in ranges:
+            first, last = max(start - before, 0), min(stop - before, high - low)
+            if first < last:
+                piece.append((low + first, low + last))
+            before += high - low
+        if piece:
+            pieces.append(piece)
+    return pieces
+
+
+def ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough: int = 1) -> list[Range]:
+    """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself, or it is as small as asked."""
+    parts = _first_cut(ranges)
+    while size(ranges) > enough:
+        parts = min(parts, size(ranges))
+        pieces = _cut(ranges, parts)
+        smaller = next((piece for piece in pieces if fails(piece)), None)
+        if smaller is not None:
+            ranges, parts = smaller, _first_cut(smaller)
+            continue
+        left = _needed(pieces, fails) if parts > 2 else pieces
+        if len(left) < len(pieces):
+            ranges, parts = _all_of(left), max(len(left), 2)
+        elif parts >= size(ranges):
+            break
+        else:
+            parts *= 2
+    return ranges
+
+
+def _first_cut(ranges: Sequence[Range]) -> int:
+    return _PIECES if size(ranges) > SMALL else 2
+
+
+def _needed(pieces: list[list[Range]], fails: Callable[[Sequence[Range]], bool]) -> list[list[Range]]:
+    """The pieces that are left when, one after the other, each is dropped without which it still fails."""
+    left = list(pieces)
+    for piece in pieces:
+        others = [other for other in left if other is not piece]
+        if others and fails(_all_of(others)):
+            left = others
+    return left
+
+
+def _all_of(pieces: Sequence[Sequence[Range]]) -> list[Range]:
+    return [r for piece in pieces for r in piece]

@@ -1,0 +1,552 @@
+"""Spark's private plan classes, through py4j: this file, construct.py and files.py touch them.
+
+Plans and expressions are opaque handles outside of them. Nodes are copied with `makeCopy` and their fields are found by
+name, since constructors gain arguments between Spark releases while field names stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread, get_ident
+from typing import Any
+from uuid import uuid4
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+
+from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
+from whence.spark.construct import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
+from whence.spark.files import Files
+
+__all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
+
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_EXPRS = "org.apache.spark.sql.catalyst.expressions"
+_CALL_SITE = "callSite.short"
+_ANALYSIS = "analysis"
+_BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
+_WIDER = 2
+
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
+# A lateral subquery that is only a call (`LATERAL f(t.x)`) is a call on the row itself.
+_INLINE = "OptimizeOneRowRelationSubquery"
+_SUBQUERY_RULES = (
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteLateralSubquery",
+)
+_MAX_ROUNDS = 20
+_MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
+
+# Each file by itself, in pieces of this size: then positions in a file depend on nothing but the file.
+SPLIT = 1 << 25
+_APART = {
+    "spark.sql.files.maxPartitionBytes": str(SPLIT),
+    "spark.sql.files.openCostInBytes": str(SPLIT + 1),
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.maxPartitionNum": str((1 << 31) - 1),
+}
+# Many files share a task; then positions depend on which files there are.
+_TOGETHER = {
+    **_APART,
+    "spark.sql.files.maxPartitionBytes": str(128 << 20),
+    "spark.sql.files.openCostInBytes": str(4 << 20),
+    "spark.sql.files.minPartitionNum": "32",
+}
+
+# So many computed rows are kept on the driver, if they take no more than this.
+FEW_ROWS = 1000
+FEW_BYTES = 16 << 20
+_NARROW = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
+
+_FOR_FEW_ROWS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
+# Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+_ANY_ROW = ("First", "Last", "AnyValue")
+_ORDER_ONLY = ("CollectList", "CollectSet")
+
+# Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
+_RIDES_ALONG = ("PythonUDTF",)
+
+_PYTHON_FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
+_JAVA_FUNCTIONS = ("ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF")
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Rows that were computed: in Spark's block manager, or, if they are few, on the driver."""
+
+    plan: Plan
+    total: int
+    local: bool
+
+
+class Catalyst(Making, Files):
+    """Builds and takes apart plans of one Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
+        self._dataset: Any = self._jvm.org.apache.spark.sql.classic.Dataset
+        self._domains: set[int] = set()
+        self._small: Any = None
+        self._wide: tuple[int, JavaObject] | None = None
+        self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
+        self._path: Any = self._jvm.org.apache.hadoop.fs.Path
+        self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
+        # Where Spark thinks an RDD was made tells ours from the user's.
+        self._mark = f"whence {uuid4().hex}"
+        self._tag = f"whence-{uuid4().hex}"
+
+    @contextmanager
+    def quietly(self, first: bool = False) -> Iterator[None]:
+        """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
+        run the user's functions for the first time, not again, so that what actors capture there counts."""
+        context = self.spark.sparkContext
+        own = f"{self._tag}-{get_ident()}"  # an interrupt is of one thread
+        inside = own in tags_of(context)  # then the outer block has said which
+        try:
+            with tagged(context, QUIET, own, *(() if first or inside else (AGAIN,))):
+                yield
+        except (KeyboardInterrupt, Py4JError) as stopped:
+            # PySpark's own handler runs while this thread waits for the JVM, where its call to cancel fails.
+            if not (_broken_off(stopped) and self._cancel(own)):
+                raise
+            raise KeyboardInterrupt from stopped
+
+    def _cancel(self, tag: str) -> bool:
+        """Cancel what runs within `quietly`; whether the JVM is still there to do so."""
+        done: list[bool] = []
+
+        def cancel() -> None:  # in a thread of its own, whose connection is whole
+            self.spark.sparkContext.cancelJobsWithTag(tag)
+            done.append(True)
+
+        canceller = Thread(target=cancel)
+        canceller.start()
+        canceller.join()
+        return bool(done)
+
+    # --- between DataFrames and plans
+
+    def plan_of(self, df: DataFrame) -> Plan:
+        return df._jdf.queryExecution().analyzed()
+
+    def made_at(self, df: DataFrame) -> int | None:
+        """When a DataFrame's plan was made, in milliseconds."""
+        phases = df._jdf.queryExecution().tracker().phases()
+        return int(phases.apply(_ANALYSIS).startTimeMs()) if phases.contains(_ANALYSIS) else None
+
+    def cached_below(self, plan: Plan) -> list[Plan]:
+        """What was cached of this query, as it was then: the plans whose rows Spark would take from its cache."""
+        session = self.spark._jsparkSession
+        if session.sharedState().cacheManager().isEmpty():
+            return []
+        leaves = to_list(self._dataset.ofRows(session, plan).queryExecution().withCachedData().collectLeaves())
+        return [leaf.cacheBuilder().logicalPlan() for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
+
+    def frame(self, plan: Plan) -> DataFrame:
+        return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+
+    def is_cached(self, df: DataFrame) -> bool:
+        """Whether Spark would take rows of this query, or of a part of it, from its cache."""
+        return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()
+
+    def small_frame(self, plan: Plan) -> DataFrame:
+        """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
+        if self._small is None:
+            small = self.spark._jsparkSession.cloneSession()
+            for name, value in _FOR_FEW_ROWS.items():
+                small.sessionState().conf().setConfString(name, value)
+            self._small = small  # another thread sees it as it shall be, or not at all
+        return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
+
+    def materialise(self, plan: Plan) -> DataFrame:
+        """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
+
+        Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
+        return self._checkpoint(self.wide_frame(plan), eager=True)
+
+    def _checkpoint(self, frame: DataFrame, *, eager: bool) -> DataFrame:
+        context: Any = self.spark.sparkContext._jsc
+        users = context.getLocalProperty(_CALL_SITE)
+        context.setLocalProperty(_CALL_SITE, self._mark)
+        try:
+            return frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        finally:
+            context.setLocalProperty(_CALL_SITE, users)
+
+    def keep(self, plan: Plan) -> Kept:
+        """Compute now and keep. Few rows come to the driver, where Spark needs no job to filter or to read them."""
+        frame = self.wide_frame(plan)
+        optimised = frame._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) == "LocalRelation":  # of rows that were on the driver already
+            # The optimizer may give a column another id than the query's own; its place stays.
+            rows = self._local(self.plan_of(frame).output(), optimised.data())
+            return Kept(rows, int(optimised.data().size()), local=True)
+        kept = self.plan_of(self._checkpoint(frame, eager=False))
+        rdd = kept.rdd()
+        total = int(rdd.count())
+        if total > FEW_ROWS or self._bytes_of(kept) > FEW_BYTES:
+            return Kept(kept, total, local=False)
+        rows = self._to_seq(rdd.toJavaRDD().collect())
+        rdd.unpersist(False)
+        return Kept(self._local(kept.output(), rows), total, local=True)
+
+    def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
+        return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)
+
+    def _bytes_of(self, kept: Plan) -> int:
+        """How much room computed rows take, compressed; 0 where their types say that it is little."""
+        if all(self.type_of(a) in _NARROW for a in self.output(kept)):
+            return 0
+        number = kept.rdd().id()
+        known: Any = self.spark.sparkContext._jsc.sc()
+        found = [info for info in known.getRDDStorageInfo() if info.id() == number]
+        return sum(int(info.memSize()) + int(info.diskSize()) for info in found)
+
+    def in_cache(self, frame: DataFrame) -> Plan:
+        """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
+        frame.persist(StorageLevel.MEMORY_AND_DISK)
+        session = frame._jdf.sparkSession()
+        return self._dataset.ofRows(session, self.plan_of(frame)).queryExecution().withCachedData()
+
+    def wide_frame(self, plan: Plan) -> DataFrame:
+        """A DataFrame of a query whose rows carry identities."""
+        return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
+
+    def _session_for_wide_rows(self) -> JavaObject:
+        """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
+        the query itself would broadcast should still be. That is decided when sizes are known: a higher threshold for
+        estimates made Spark broadcast tables of millions of rows."""
+        session = self.spark._jsparkSession
+        conf = session.sessionState().conf()
+        settings = self.settings()
+        known = self._wide  # another thread may put another one there meanwhile
+        if known is None or known[0] != settings:
+            wide = session.cloneSession()
+            threshold = int(conf.autoBroadcastJoinThreshold())
+            if threshold > 0 and not conf.contains(_BROADCAST):
+                wide.sessionState().conf().setConfString(_BROADCAST, str(_WIDER * threshold))
+            known = self._wide = (settings, wide)
+        return known[1]
+
+    def settings(self) -> int:
+        """Another number when the session is set otherwise."""
+        return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
+
+    def release(self) -> None:
+        """Drop everything that was materialised, also by work that failed half-way."""
+        context: Any = self.spark.sparkContext._jsc
+        if context is None:  # stopped: nothing is left
+            return
+        for kept in dict(context.getPersistentRDDs()).values():
+            if kept.rdd().creationSite().shortForm() == self._mark:
+                kept.rdd().unpersist(False)
+
+    # --- taking plans apart
+
+    def children(self, plan: Plan) -> list[Plan]:
+        return to_list(plan.children())
+
+    def fields(self, node: JavaObject) -> dict[str, JavaObject]:
+        return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
+
+    def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
+        arity = node.productArity()
+        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
+        left = dict(changes)
+        for i in range(arity):
+            name = node.productElementName(i)
+            values[i] = left.pop(name) if name in left else node.productElement(i)
+        if left:
+            raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
+        return node.makeCopy(values)
+
+    def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
+        if class_name(plan) == "Union":  # whose own children may be unions that the tree of nodes has opened
+            return self.union(children)
+        return plan.withNewChildren(self.seq(children))
+
+    def subqueries(self, plan: Plan) -> list[Expr]:
+        """The subquery expressions that stand in this node itself, each once."""
+        found: dict[int, Expr] = {}
+        if not plan.containsPattern(self._with_subquery):
+            return []
+        for expr in to_list(plan.expressions().toSeq()):
+            for sub in self._subqueries_in(expr):
+                found.setdefault(id_of(sub), sub)
+        return list(found.values())
+
+    def kind_of_subquery(self, expr: Expr) -> str:
+        """An EXISTS that speaks of nothing outside of it, which Spark makes no join of, is told from others."""
+        kind = class_name(expr)
+        alone = kind == "Exists" and expr.outerAttrs().isEmpty() and expr.joinCond().isEmpty()
+        return "Exists alone" if alone else kind
+
+    def _subqueries_in(self, expr: Expr) -> list[Expr]:
+        if not expr.containsPattern(self._with_subquery):
+            return []
+        if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
+            return [expr]
+        return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
+
+    def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
+        """The node with the plans of its subquery expressions replaced, by expression id."""
+
+        def replaced(expr: Expr) -> Expr | None:
+            if not self._subqueries_in(expr):
+                return expr
+            if not self.is_subquery(expr):
+                return None
+            new = plans.get(id_of(expr))
+            # Spark plans one subquery for each expression id, so another plan needs another id.
+            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
+
+        return self.exchange(plan, replaced)
+
+    def is_subquery(self, expr: Expr) -> bool:
+        return self.is_a(expr, f"{_EXPRS}.PlanExpression")
+
+    def exchange(self, plan: Plan, change: Callable[[Expr], Expr | None]) -> Plan:
+        """The node with its expressions exchanged for what `change` gives, and looked into where that is None."""
+        changes = {
+            name: self._exchanged(value, change)
+            for name, value in self.fields(plan).items()
+            if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
+        }
+        return self.copy(plan, **changes)
+
+    def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
+        if self.is_a(value, f"{_EXPRS}.Expression"):
+            new = change(value)
+            below = self.children(value) if new is None else []
+            if below:
+                return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
+            return value if new is None else new
+        if self.is_a(value, "scala.collection.immutable.Seq"):
+            items = to_list(value)
+            if all(isinstance(i, JavaObject) for i in items):
+                return self.seq([self._exchanged(i, change) for i in items])
+        if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
+            return self.some(self._exchanged(value.get(), change))
+        return value
+
+    def items(self, scala_seq: JavaObject) -> list[JavaObject]:
+        return to_list(scala_seq)
+
+    def identity(self, value: JavaObject) -> str:
+        return str(self._jvm.java.lang.System.identityHashCode(value))
+
+    def calls_user(self, expr: Expr) -> bool:
+        """Whether a function of the user's own is called in it."""
+        found: list[str] = []
+        self._user_functions_in(expr, found)
+        return bool(found)
+
+    def name_of(self, plan: Plan) -> str | None:
+        """The name that this operator was given. It goes with it into every query that is made from it."""
+        found = plan.getTagValue(self._name)
+        return str(found.get()) if found.isDefined() else None
+
+    def named(self, plan: Plan, name: str | None = None) -> str:
+        """The operator's name: this one, or the one it has, or a new one."""
+        name = name or self.name_of(plan) or uuid4().hex
+        plan.setTagValue(self._name, name)
+        return name
+
+    def nondeterministic(self, plan: Plan) -> list[str]:
+        """The expressions of this node whose value may change from run to run."""
+        if plan.deterministic():  # and all below it
+            return []
+        found: list[str] = []
+        for expression in to_list(plan.expressions().toSeq()):
+            self._nondeterministic_in(expression, found)
+        return found
+
+    def functions_of_any_row(self, plan: Plan) -> list[str]:
+        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
+        found: list[str] = []
+
+        def visit(expr: Expr) -> None:
+            if class_name(expr) in _ANY_ROW:
+                found.append(expr.toString())
+            for child in self.children(expr):
+                visit(child)
+
+        text = plan.simpleString(10_000)
+        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
+            for expression in to_list(plan.aggregateExpressions()):
+                visit(expression)
+        return found
+
+    def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
+        if expr.deterministic():
+            return
+        below = self.children(expr)
+        if all(child.deterministic() for child in below):
+            if class_name(expr) not in (*_ORDER_ONLY, *_RIDES_ALONG):
+                found.append(expr.toString())
+            return
+        for child in below:
+            self._nondeterministic_in(child, found)
+
+    def has_user_functions(self, plan: Plan) -> bool:
+        """Also below it; but for Python's table functions, whose calls Spark does not mark."""
+        return any(plan.containsPattern(pattern) for pattern in self._with_functions)
+
+    def user_functions(self, plan: Plan) -> list[str]:
+        """The names of the functions in this node that are not Spark's own."""
+        found: list[str] = []
+        if self.has_user_functions(plan) or class_name(plan) == "Generate":
+            for expression in to_list(plan.expressions().toSeq()):
+                self._user_functions_in(expression, found)
+        return found
+
+    def _user_functions_in(self, expr: Expr, found: list[str]) -> None:
+        kind = class_name(expr)
+        if kind in _PYTHON_FUNCTIONS:
+            found.append(str(expr.name()))
+        elif kind in _JAVA_FUNCTIONS:
+            found.append(
+                str(expr.name()) if kind != "ScalaUDF" else str(expr.udfName().getOrElse(None) or "a Java UDF")
+            )
+        for child in self.children(expr):
+            self._user_functions_in(child, found)
+
+    # --- files
+
+    def files(self, relation: Plan) -> list[str]:
+        """Paths as `_metadata.file_path` spells them."""
+        return list(remembered(relation, "files", lambda: self._files(relation)))
+
+    def _files(self, relation: Plan) -> list[str]:
+        uris = relation.relation().location().inputFiles()
+        path = self._path
+        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+
+    def in_fixed_splits(self, scan: Plan, *, apart: bool) -> Plan:
+        """The scan of files cut into the same splits each time, so that positions in it are the same each time.
+
+        Otherwise the splits depend on the cores that are there at the moment, on settings, and on whether Spark finds
+        the buckets of a table useful for the query at hand. `apart`: no split has rows of two files."""
+        relation = scan.relation()
+        session = self.spark._jsparkSession.cloneSession()
+        for name, value in (_APART if apart else _TOGETHER).items():
+            session.sessionState().conf().setConfString(name, value)
+        fixed = relation.copy(
+            relation.location(),
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            self.none(),
+            relation.fileFormat(),
+            relation.options(),
+            session,
+        )
+        return self.copy(scan, relation=fixed)
+
+    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
+        """The newest snapshot of an Iceberg table, which this reads, and its time (ms); None if a given one is read."""
+        table = relation.table()
+        if not _is_iceberg(table) or table.snapshotId() is not None:
+            return None
+        snapshot = table.table().currentSnapshot()
+        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
+
+    def iceberg_state(self, relation: Plan) -> str | None:
+        """Which snapshot or branch of an Iceberg table this reads."""
+        table = relation.table()
+        return f"{table.snapshotId()} {table.branch()}" if _is_iceberg(table) else None
+
+    def option(self, scan: Plan, name: str) -> str | None:
+        found = scan.relation().options()
+        return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
+
+    def is_metadata(self, attribute: Attr) -> bool:
+        """Whether this is the hidden column in which a file scan tells file and row."""
+        return self.has_field(attribute, "file_path") and attribute.metadata().json() != "{}"
+
+    def has_field(self, struct: Expr, name: str) -> bool:
+        return bool(struct.dataType().getFieldIndex(name).isDefined())
+
+    def keeps_order(self, scan: Plan) -> bool:
+        """Whether this RDD gives its rows in the same order each time; after a shuffle it need not."""
+        return str(scan.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"
+
+    def references(self, expr: Expr) -> set[int]:
+        return {id_of(a) for a in to_list(expr.references().toSeq())}
+
+    def substitute(self, expr: Expr, attributes: dict[int, Expr]) -> Expr:
+        """`expr` with attributes exchanged, by expression id."""
+        if class_name(expr) == "AttributeReference":
+            return attributes.get(id_of(expr), expr)
+        children = self.children(expr)
+        if not children:
+            return expr
+        return expr.withNewChildren(self.seq([self.substitute(child, attributes) for child in children]))
+
+    # --- bringing plans into the form the rules know
+
+    def normalise(self, plan: Plan) -> Plan:
+        """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
+        plan = self._inline_ctes().apply(plan)
+        for _ in range(_MAX_ROUNDS):
+            plan = self._apply(_PULL_UP, self._apply(_INLINE, plan))
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
+            for rule in _SUBQUERY_RULES:
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
+                break
+        return plan
+
+    def at_this_moment(self, plan: Plan) -> Plan:
+        """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""
+        for rule in _MOMENT_RULES:
+            plan = self._apply(rule, plan)
+        catalogs = self.spark._jsparkSession.sessionState().catalogManager()
+        return self._optimizer.ReplaceCurrentLike(catalogs).apply(plan)
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return self._optimizer.the(rule).apply(plan)
+
+    def _note_domains(self, plan: Plan) -> None:
+        """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
+        if class_name(plan) == "DomainJoin":
+            self._domains.update(id_of(a) for a in to_list(plan.domainAttrs()))
+        for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
+            self._note_domains(below)
+
+    def is_domain(self, plan: Plan) -> bool:
+        """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""
+        return bool(self._domains) and all(id_of(a) in self._domains for a in self.output(plan))
+
+    def _inline_ctes(self) -> JavaObject:
+        return self._new(self._optimizer.InlineCTE, True, last=False)
+
+
+def _is_iceberg(table: JavaObject) -> bool:
+    return str(table.getClass().getName()) == "org.apache.iceberg.spark.source.SparkTable"
+
+
+def _broken_off(stopped: BaseException) -> bool:
+    """Whether a call ended without the JVM's answer: what the JVM has to say against a call comes with a trace."""
+    if isinstance(stopped, KeyboardInterrupt | Py4JNetworkError):
+        return True
+    return type(stopped) is Py4JError and "Trace:" not in str(stopped)

@@ -1,0 +1,388 @@
+"""Makes expressions and plans: the half of catalyst.py that calls constructors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from whence.spark.contents import Contents
+
+Plan: TypeAlias = JavaObject
+Expr: TypeAlias = JavaObject
+Attr: TypeAlias = JavaObject
+T = TypeVar("T")
+
+# Spark's positions: the number of the partition stands above these bits, the row's number in it below.
+_WITHIN_PARTITION = 33
+
+# As many elements java.util.List.of takes one by one.
+_AT_ONCE = 10
+# What stands in a text for bytes that are none.
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
+_PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
+
+
+def to_list(scala_seq: JavaObject) -> list[JavaObject]:
+    return [scala_seq.apply(i) for i in range(scala_seq.size())]
+
+
+def class_name(node: JavaObject) -> str:
+    name: str = node.getClass().getSimpleName()
+    return name.rstrip("$")
+
+
+def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
+    """What `look` finds out, asked once for each handle: plans never change, and every look is a round trip."""
+    name = f"whence_{what}"
+    if name not in handle.__dict__:
+        handle.__dict__[name] = look()
+    found: T = handle.__dict__[name]
+    return found
+
+
+def id_of(named: JavaObject) -> int:
+    """The id of an attribute, an alias or a subquery; attributes with one id are one column."""
+    return remembered(named, "id", lambda: int(named.exprId().id()))
+
+
+class Classes:
+    """The classes of a Java package, each looked up once: py4j asks the JVM again each time."""
+
+    def __init__(self, jvm: Any, package: str) -> None:
+        for part in package.split("."):
+            jvm = getattr(jvm, part)
+        self._package = jvm
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._package, name)
+        setattr(self, name, found)
+        return found
+
+    def the(self, name: str) -> JavaObject:
+        """A Scala object."""
+        key = name + "_object"
+        if key not in self.__dict__:
+            setattr(self, key, getattr(getattr(self._package, name + "$"), "MODULE$"))
+        return self.__dict__[key]
+
+
+class Making(Contents):
+    """What a Catalyst makes new."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        jvm: Any = spark._jvm
+        self._jvm: Any = jvm
+        self._gateway: Any = spark._sc._gateway
+        self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
+        self._exprs: Any = Classes(jvm, "org.apache.spark.sql.catalyst.expressions")
+        self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+        self._list_of: Callable[..., JavaObject] = jvm.java.util.List.of
+        self._some: Any = jvm.scala.Some
+        self._none: JavaObject = jvm.scala.Option.empty()
+        self._empty: JavaObject = self._to_seq([])
+        self._no_hint: JavaObject = self._plans.JoinHint.NONE()
+        self._true: Expr = self._exprs.Literal.TrueLiteral()
+        self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
+        self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
+        self._loader: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._loaded: dict[str, JavaObject] = {}
+
+    def output(self, plan: Plan) -> list[Attr]:
+        return list(remembered(plan, "output", lambda: to_list(plan.output())))
+
+    def is_a(self, value: object, java_class: str) -> bool:
+        return isinstance(value, JavaObject) and bool(self._class(java_class).isInstance(value))
+
+    def _class(self, name: str) -> JavaObject:
+        if name not in self._loaded:
+            self._loaded[name] = self._loader.loadClass(name)
+        return self._loaded[name]
+
+    # --- making expressions
+
+    def seq(self, items: Iterable[JavaObject]) -> JavaObject:
+        """A Scala sequence, in few round trips: py4j itself would need one for each element."""
+        left = list(items)
+        made = self._empty
+        while left:
+            some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
+            made = some if made is self._empty else made.appendedAll(some)
+            left = left[_AT_ONCE:]
+        return made
+
+    def some(self, value: JavaObject) -> JavaObject:
+        return self._some(value)
+
+    def none(self) -> JavaObject:
+        return self._none
+
+    def alias(self, expr: Expr, name: str) -> Expr:
+        """A named expression with a fresh id: its attribute never clashes with another's."""
+        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._empty)
+
+    @property
+    def true(self) -> Expr:
+        return self._true
+
+    def null(self, like: Attr) -> Expr:
+        return self._exprs.Literal(None, like.dataType())
+
+    def conjunction(self, conditions: Sequence[Expr]) -> Expr:
+        result = None
+        for condition in conditions:
+            result = condition if result is None else self._exprs.And(result, condition)
+        return self._true if result is None else result
+
+    def disjunction(self, conditions: Sequence[Expr]) -> Expr:
+        result = conditions[0]
+        for condition in conditions[1:]:
+            result = self._exprs.Or(result, condition)
+        return result
+
+    def same(self, left: Expr, right: Expr) -> Expr:
+        """Equality under which NULL equals NULL, as in GROUP BY, which compares maps too."""
+        if "map<" not in self.type_of(left):
+            return self._exprs.EqualNullSafe(left, right)
+        pairs = zip(self.group_hashes([left]), self.group_hashes([right]), strict=True)
+        return self.conjunction([self.equal(one, other) for one, other in pairs])
+
+    def equal(self, left: Expr, right: Expr) -> Expr:
+        return self._exprs.EqualTo(left, right)
+
+    def one_of(self, expr: Expr, values: Sequence[object]) -> Expr | None:
+        """A filter that Spark can push into a scan: `expr` has one of these values, as told, or is NULL if one is.
+
+        None where a value does not survive the way through Python unchanged (floats, timestamps, nested data)."""
+        if not self.survives(expr, values):
+            return None
+        kind = self.type_of(expr)
+        distinct = {None if v is None else str(v) for v in values}
+        literals = [self._literal(v, kind) for v in sorted(v for v in distinct if v is not None)]
+        tests = []
+        if literals:
+            tests.append(self._exprs.In(expr, self.seq(literals)))
+        if None in distinct:
+            tests.append(self._exprs.IsNull(expr))
+        return self.disjunction(tests) if tests else None
+
+    def literal(self, value: object, like: Attr) -> Expr:
+        """A value that was told to Python as a constant; it must have survived that."""
+        return self.null(like) if value is None else self._literal(str(value), self.type_of(like))
+
+    def _literal(self, text: str, kind: str) -> Expr:
+        return self._text(text) if kind == "string" else self.parse(f"CAST('{text}' AS {kind})")
+
+    def type_of(self, expr: Expr) -> str:
+        return remembered(expr, "type", lambda: str(expr.dataType().catalogString()))
+
+    def told(self, expr: Expr) -> Expr:
+        """What Python is told of a value: the value itself if it is plain, else a number that stands for it.
+
+        Years beyond 9999 are dates to Spark and not to Python, so dates are told as texts."""
+        if self.type_of(expr) == "date":
+            return self.cast(expr, self._text(""))
+        return expr if self.is_plain(expr) else self.group_hashes([expr])[0]
+
+    def survives(self, expr: Expr, values: Iterable[object]) -> bool:
+        """Whether these values of `expr` came through Python unchanged. Bytes that are no UTF-8 did not."""
+        return self.is_plain(expr) and not any(isinstance(v, str) and _NO_TEXT in v for v in values)
+
+    def is_plain(self, expr: Expr) -> bool:
+        """Whether values of this type survive the way through Python unchanged."""
+        kind = self.type_of(expr)
+        return kind in _PLAIN_TYPES or kind.startswith("decimal(")
+
+    def is_not_null(self, expr: Expr) -> Expr:
+        return self._exprs.IsNotNull(expr)
+
+    def expression(self, name: str, *args: JavaObject) -> Expr:
+        return getattr(self._exprs, name)(*args)
+
+    def position(self) -> Expr:
+        return self._exprs.MonotonicallyIncreasingID()
+
+    def position_in_file(self, block_start: Expr, split: int) -> Expr:
+        """Which row of its file it is, in a scan whose tasks read one piece of one file each. Pieces start at multiples
+        of `split`, a power of two; the positions of each have a range of their own."""
+        kinds = self._exprs
+        within = kinds.BitwiseAnd(self.position(), self.long((1 << _WITHIN_PARTITION) - 1))
+        shift = _WITHIN_PARTITION - (split.bit_length() - 1)
+        return kinds.BitwiseOr(within, kinds.ShiftLeft(block_start, self.parse(str(shift))))
+
+    def depending_on(self, expr: Expr, attributes: Sequence[Attr]) -> Expr:
+        """The same number, in a way that needs all of these columns."""
+        nothing = self._exprs.BitwiseAnd(self.content_hashes(attributes)[0], self.long(0))
+        return self._exprs.BitwiseOr(expr, nothing)
+
+    def hash64(self, expr: Expr) -> Expr:
+        return self._exprs.XxHash64(self.seq([expr]), 42)
+
+    def function(self, name: str, *args: Expr) -> Expr:
+        """A call that the analyzer resolves."""
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
+
+    def cast(self, expr: Expr, like: Attr) -> Expr:
+        """`expr` in the type of `like`; NULL where it cannot be."""
+        return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)
+
+    def text_is(self, attribute: Attr, text: str | None) -> Expr:
+        """Whether a value is written as this text; None: whether it is NULL."""
+        if text is None:
+            return self._exprs.IsNull(attribute)
+        literal = self._text(text)
+        return self.equal(self.cast(attribute, literal), literal)
+
+    def count_rows(self) -> Expr:
+        return self._exprs.aggregate.Count(self.seq([self.parse("1")])).toAggregateExpression()
+
+    def hash64_of_text(self, text: str) -> int:
+        value: int = self.hash64(self._text(text)).eval(None)
+        return value
+
+    def struct_field(self, struct: Expr, name: str) -> Expr:
+        ordinal = struct.dataType().fieldIndex(name)
+        return self._exprs.GetStructField(struct, ordinal, self.some(name))
+
+    def long(self, value: int) -> Expr:
+        return self.parse(f"{value}L")
+
+    def number(self, value: int) -> Expr:
+        return self._exprs.the("Literal").apply(value)
+
+    def _text(self, value: str) -> Expr:
+        return self._exprs.the("Literal").apply(value)
+
+    def parse(self, text: str) -> Expr:
+        """An expression from SQL text without column names. (py4j would send a small number as an Integer.)"""
+        return self._parser.parseExpression(text)
+
+    def row_number(self, partition: Sequence[Expr], order: Sequence[Expr]) -> Expr:
+        """1, 2, ... within the partition; `order` are sort orders."""
+        kinds = self._exprs
+        frame = kinds.SpecifiedWindowFrame(*[kinds.the(n) for n in ("RowFrame", "UnboundedPreceding", "CurrentRow")])
+        spec = kinds.WindowSpecDefinition(self.seq(partition), self.seq(order), frame)
+        return kinds.WindowExpression(kinds.RowNumber(), spec)
+
+    def ascending(self, expr: Expr) -> Expr:
+        return self._exprs.SortOrder(expr, self._exprs.the("Ascending"), self._exprs.the("NullsFirst"), self._empty)
+
+    def add(self, left: Expr, right: Expr) -> Expr:
+        return self._new(self._exprs.Add, left, right)
+
+    def negative(self, expr: Expr) -> Expr:
+        return self._new(self._exprs.UnaryMinus, expr)
+
+    def sorts_before(self, one: Expr, other: Expr, order: Expr) -> Expr:
+        """Whether `one` comes before `other` under a sort order; true or false, never NULL."""
+        ascending = order.direction().sql() == "ASC"
+        nulls_first = order.nullOrdering().sql() == "NULLS FIRST"
+        null, value = (one, other) if nulls_first else (other, one)
+        test = self.expression("LessThan" if ascending else "GreaterThan", one, other)
+        sure = self._exprs.Coalesce(self.seq([test, self.parse("false")]))
+        return self._exprs.Or(self._exprs.And(self._exprs.IsNull(null), self._exprs.IsNotNull(value)), sure)
+
+    def is_numeric(self, expr: Expr) -> bool:
+        return self.is_a(expr.dataType(), "org.apache.spark.sql.types.NumericType")
+
+    def where(self, condition: Expr, expr: Attr) -> Expr:
+        """NULL where the condition does not hold."""
+        return self._exprs.If(condition, expr, self.null(expr))
+
+    def negation(self, condition: Expr) -> Expr:
+        return self._exprs.Not(condition)
+
+    def or_less_than_zero(self, expr: Expr) -> Expr:
+        """A number that is never NULL: -1 where it was."""
+        return self._exprs.Coalesce(self.seq([expr, self.long(-1)]))
+
+    def call(self, target: JavaObject, method: str, args: Sequence[Expr]) -> Expr:
+        """A call of a method of a Java object, which gives true or false.
+
+        As it is not deterministic, Spark evaluates it once for each row, there and nowhere else."""
+        kind = self._jvm.org.apache.spark.sql.types.ObjectType(target.getClass())
+        boolean = self._jvm.org.apache.spark.sql.types.DataTypes.BooleanType
+        literal = self._exprs.Literal(target, kind)
+        return self._exprs.objects.Invoke(literal, method, boolean, self.seq(args), self._empty, False, False, False)
+
+    # --- making plans
+
+    def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
+        """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
+        return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), self._empty, self._none, self._empty)
+
+    def project(self, exprs: Sequence[Expr], child: Plan) -> Plan:
+        return self._plans.Project(self.seq(exprs), child)
+
+    def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
+        return self._plans.Project(child.output().appendedAll(self.seq(exprs)), child) if exprs else child
+
+    def filter(self, condition: Expr, child: Plan) -> Plan:
+        return self._plans.Filter(condition, child)
+
+    def join(self, left: Plan, right: Plan, kind: str, condition: Expr | None) -> Plan:
+        join_type = self._join_types.JoinType.apply(kind)
+        return self._join(left, right, join_type, condition)
+
+    def existence_join(self, left: Plan, right: Plan, condition: Expr) -> tuple[Plan, Attr]:
+        """`left` with a boolean attribute: whether a row of `right` meets the condition."""
+        exists = self.alias(self._true, "whence_exists").toAttribute()
+        kind = self._join_types.ExistenceJoin(exists)
+        return self._join(left, right, kind, condition), exists
+
+    def _join(self, left: Plan, right: Plan, join_type: JavaObject, condition: Expr | None) -> Plan:
+        given = self._none if condition is None else self.some(condition)
+        return self._plans.Join(left, right, join_type, given, self._no_hint)
+
+    def union(self, plans: Sequence[Plan]) -> Plan:
+        return self._plans.Union(self.seq(plans), False, False)
+
+    def window(
+        self, expressions: Sequence[Expr], partition: Sequence[Expr], order: Sequence[Expr], child: Plan
+    ) -> Plan:
+        return self._new(
+            self._plans.Window, self.seq(expressions), self.seq(partition), self.seq(order), child, last=self.none()
+        )
+
+    def marked(self, mark: str, child: Plan) -> Plan:
+        """The same rows and columns, below a condition that is always true and stays in the analysed plan."""
+        return self.filter(self._exprs.EqualTo(self._text(mark), self._text(mark)), child)
+
+    def set_operation(self, kind: str, left: Plan, right: Plan, is_all: bool) -> Plan:
+        """An Except or an Intersect."""
+        return getattr(self._plans, kind)(left, right, is_all)
+
+    def scalar_subquery(self, plan: Plan) -> Expr:
+        """Of a query that refers to nothing outside of it."""
+        kind = self._exprs.ScalarSubquery
+        return self._new(kind, plan, self._empty, self._new_id(), self._empty, last=self._none)
+
+    def subquery_alias(self, name: str, plan: Plan) -> Plan:
+        return self._plans.the("SubqueryAlias").apply(name, plan)
+
+    def distinct(self, plan: Plan) -> Plan:
+        if "map<" not in plan.schema().catalogString():
+            return self._plans.Distinct(plan)
+        return self._new(self._plans.Aggregate, plan.output(), plan.output(), plan, last=self._none)
+
+    def limit(self, n: int, child: Plan) -> Plan:
+        count = self.parse(str(n))
+        return self._plans.GlobalLimit(count, self._plans.LocalLimit(count, child))
+
+    def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
+        """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
+        error: Exception | None = None
+        for more in range(4):
+            try:
+                return make(*args, *[last] * more)
+            except Py4JError as problem:
+                if "onstructor" not in str(problem):
+                    raise
+                error = problem
+        raise AttributeError(f"This Spark release has another constructor: {error}")

@@ -1,0 +1,46 @@
+"""Java classes of whence's own, compiled by Janino, which is part of Spark: there is no jar to build or to ship.
+
+Janino knows no generics: sources use raw types. What was compiled is kept for the next session of this user."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from whence.store.private import is_own
+
+
+def jar_of(spark: SparkSession, stem: str, source: str) -> str:
+    """The path of a jar with the classes of this source, compiled once for each version of Spark and Java."""
+    jvm: Any = spark._jvm
+    java = jvm.java.lang.System.getProperty("java.specification.version")
+    key = hashlib.sha256(f"{source}\0{spark.version}\0{java}".encode()).hexdigest()[:24]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    target = Path(base) / "whence" / f"{stem}-{key}.jar"
+    if target.is_file() and is_own(target.parent, target):  # it is run as this user
+        return str(target)
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    codes = compiler.getBytecodes()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not is_own(target.parent):
+            raise PermissionError(f"others can write {target.parent}")
+        handle, fresh = tempfile.mkstemp(dir=target.parent)
+    except OSError:  # without a place to keep it, it is compiled again next time
+        handle, fresh = tempfile.mkstemp(suffix=".jar")
+        target = Path(fresh)
+    with contextlib.closing(os.fdopen(handle, "wb")) as file, zipfile.ZipFile(file, "w") as archive:
+        for name in list(codes.keySet()):
+            archive.writestr(name.replace(".", "/") + ".class", bytes(codes[name]))
+    if fresh != str(target):
+        os.replace(fresh, target)
+    return str(target)

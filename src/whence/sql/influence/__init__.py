@@ -1,0 +1,1 @@
+"""How much each witness moved a number of the result."""

@@ -1,0 +1,272 @@
+"""How much each witness moved a number of the result: its value less the value it would have without the witness.
+
+The query is computed in as many worlds as there are witnesses, all at once (worlds.py). Only where an operator does not
+allow that, the query is run again without each witness in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.model import WhenceError
+from whence.progress import working
+from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
+from whence.sql.blocks import told_by
+from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
+from whence.sql.evaluation import OUTPUT
+from whence.sql.influence.one_by_one import ROW_BY_ROW, WORLD, asked_values, one_by_one
+from whence.sql.influence.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worlds
+from whence.sql.sources import FILE, ROW, identify
+
+_CHOOSING = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Project")
+_COLUMNS = ("output", "source", "record", "influence", "without", "outcome")
+_SCHEMA = "output bigint, source string, record string, influence double, without double, outcome string, row string"
+_FLOATS = ("float", "double")
+
+
+def influence(
+    lineage: SqlLineage,
+    found: Evaluation,
+    column: str,
+    names: Mapping[str, Sequence[ReadingPlace]],
+    source: str | None = None,
+) -> DataFrame:
+    columns = lineage.frame.columns
+    if column not in columns:
+        raise WhenceError(f"The result has no column {column!r}; its columns are {', '.join(columns)}.")
+    position = columns.index(column)
+    kind = lineage.frame.schema[position].dataType.simpleString()
+    if not (kind in ("tinyint", "smallint", "int", "bigint", *_FLOATS, "boolean") or kind.startswith("decimal(")):
+        raise WhenceError(
+            f"Influence is told of numbers, and {column} is of the type {kind}. Ask about another column, or about a "
+            f"number made of it, such as size({column})."
+        )
+    parts = []
+    with lineage.c.quietly():
+        for name, places in names.items():
+            if source in (None, name):
+                with working(f"what {column} is without each row of {name}"):
+                    parts.append(_of_source(lineage, found, position, name, places, in_columns=source is not None))
+    if not parts:
+        return lineage.c.spark.createDataFrame([], _SCHEMA)
+    result = reduce(DataFrame.union, parts)
+    # What decides whether there is a value at all comes before what moves it.
+    order = [F.col("influence").isNotNull(), F.abs(F.col("influence")).desc()]
+    return result.orderBy(F.col("source"), *order, F.col(OUTPUT), F.col("record"))
+
+
+def _of_source(
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    name: str,
+    places: Sequence[ReadingPlace],
+    *,
+    in_columns: bool,
+) -> DataFrame:
+    c = lineage.c
+    pairs = _pairs(found, places)  # output, identity...
+    ids = pairs.columns[1:]
+    nobody = c.spark.range(1).select(*[F.lit(None).cast("bigint").alias(i) for i in ids], F.lit(NO_WORLD).alias(WORLD))
+    numbered = pairs.select(*ids).distinct().withColumn(WORLD, F.monotonically_increasing_id())
+    worlds = c.materialise(c.plan_of(numbered.union(nobody)))
+    count = worlds.count() - 1
+    outcomes = _in_all_worlds(lineage, found, position, places, worlds, count) if count else None
+    if outcomes is None:
+        outcomes = one_by_one(lineage, found, position, name, places, worlds)
+    renamed = worlds.withColumnsRenamed({i: f"of_{i}" for i in ids})
+    asked = pairs.join(renamed, [F.col(i) == F.col(f"of_{i}") for i in ids]).drop(*[f"of_{i}" for i in ids])
+    values = _values(found, position)
+    told = (
+        asked.join(values, OUTPUT)
+        .join(outcomes.withColumnsRenamed({OUTPUT: "of_output", WORLD: "of_world"}),
+              (F.col(OUTPUT) == F.col("of_output")) & (F.col(WORLD) == F.col("of_world")), "left")
+        .withColumn("outcome", F.coalesce("outcome", F.lit("gone")))
+    )  # fmt: skip
+    record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
+    told = told.withColumn("record", record)
+    told = told.withColumn("influence", F.col("value") - F.col("without"))
+    return _with_rows(c, told, ids, name, places[0], in_columns=in_columns)
+
+
+def _pairs(found: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
+    frames = [found.witnesses[place.number] for place in places]
+    names = [OUTPUT, *[f"whence_id{i}" for i in range(len(frames[0].columns) - 1)]]
+    if frames[0].columns[-2:] == [FILE, ROW]:
+        names[-2:] = [FILE, ROW]
+    elif len(names) == 2:
+        names[-1] = ROW
+    return reduce(DataFrame.union, [frame.toDF(*names) for frame in frames]).distinct()
+
+
+def _values(found: Evaluation, position: int) -> DataFrame:
+    return asked_values(found, {"value": position}).select(OUTPUT, F.col("value").cast("double"))
+
+
+def _with_rows(
+    c: Catalyst, told: DataFrame, ids: Sequence[str], name: str, place: ReadingPlace, *, in_columns: bool
+) -> DataFrame:
+    """With the witnesses' own values: as columns of their own, or as one column of JSON where sources differ."""
+    leaf = identify(c, place.leaf)
+    fresh = [c.alias(a, f"whence_own{i}") for i, a in enumerate(leaf.columns)]
+    identity = [c.alias(a, f"whence_of{i}") for i, a in enumerate(leaf.ids)]
+    own = c.frame(c.project([*fresh, *identity], leaf.plan))
+    if place.leaf.kind == "LogicalRelation" or len(ids) > 1:
+        own = own.dropDuplicates([f"whence_of{i}" for i in range(len(ids))])  # rows told by their contents may be equal
+    condition = [F.col(one) == F.col(f"whence_of{i}") for i, one in enumerate(ids)]
+    columns = [a.name() for a in leaf.columns]
+    shown = [F.col(f"whence_own{i}") for i in range(len(columns))]
+    joined = told.join(own, condition, "left").withColumn("source", F.lit(name))
+    front = [F.col(n) for n in _COLUMNS]
+    if in_columns:
+        taken = {n.lower() for n in _COLUMNS}
+        return joined.select(
+            *front, *[x.alias(f"row_{n}" if n.lower() in taken else n) for x, n in zip(shown, columns, strict=True)]
+        )
+    text = F.to_json(
+        F.struct(*[x.alias(n) for x, n in zip(shown, columns, strict=True)]), {"ignoreNullFields": "false"}
+    )
+    return joined.select(*front, text.alias("row"))
+
+
+# --- all worlds at once
+
+
+def _in_all_worlds(
+    lineage: SqlLineage,
+    found: Evaluation,
+    position: int,
+    places: Sequence[ReadingPlace],
+    numbered: DataFrame,
+    count: int,
+) -> DataFrame | None:
+    """output, world, without, outcome; outputs that are gone in a world are missing. None: it cannot be told so."""
+    c = lineage.c
+    try:
+        everywhere = Worlds(lineage, places, c.plan_of(numbered), count, alone=_alone(c, lineage.tree))
+        form = everywhere.form(lineage.tree)
+        if isinstance(form, Removal):
+            return c.spark.createDataFrame([], f"output bigint, {WORLD} bigint, without double, outcome string")
+        if not isinstance(form, Changed | Full):
+            return None
+        if any(isinstance(origin, Node) and origin.kind == "Union" for origin in form.ids):
+            return None  # the rows of its branches are not told apart
+        return _outcomes(found, form, c.output(lineage.tree.plan)[position])
+    except NoWorlds:
+        return None
+
+
+def _outcomes(found: Evaluation, form: Changed | Full, value: Attr) -> DataFrame:
+    """Of every asked row that is there in a world: what it is there."""
+    c = found.c
+    stable = [a for attrs in form.ids.values() for a in attrs]
+    told = [c.alias(a, f"s{n}") for n, a in enumerate(stable)]
+    passes = [c.alias(a, f"p{n}") for n, a in enumerate(form.passes)]
+    anew = form.anew if isinstance(form, Changed) else form.plan
+    rows = c.frame(c.project([c.alias(form.world, WORLD), c.alias(value, "without"), *told, *passes], anew))
+    rows = rows.withColumn("without", F.col("without").cast("double"))
+    kept = reduce(Column.__and__, [F.coalesce(f"p{n}", F.lit(False)) for n in range(len(passes))], F.lit(True))
+    outcome = F.when(~kept, "filtered").when(F.col("without").isNull(), "null").otherwise("value")
+    asked = _asked(found, form, stable)
+    there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
+    found_anew = rows.join(asked, there).select(OUTPUT, WORLD, "without", outcome.alias("outcome"))
+    if isinstance(form, Full):
+        return found_anew
+    return found_anew.union(_unaffected(found, form, value, asked, stable))
+
+
+def _unaffected(found: Evaluation, form: Changed, value: Attr, asked: DataFrame, stable: Sequence[Attr]) -> DataFrame:
+    """The asked rows in the worlds of witnesses that do not change their group: a row that a join or window of another
+    part of the query brought in."""
+    c = found.c
+    rows = c.frame(
+        c.project([
+            c.alias(value, "without"), *[c.alias(a, f"s{n}") for n, a in enumerate(stable)],
+            *[c.alias(a, f"k{n}") for n, a in enumerate(form.keys)],
+        ], form.plan)
+    )  # fmt: skip
+    there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
+    affected = c.frame(form.affected).toDF(WORLD, *[f"of{n}" for n in range(len(form.keys))])
+    worlds = affected.select(WORLD).distinct()
+    every = rows.join(asked, there).crossJoin(worlds)
+    names = [F.col(f"k{n}").eqNullSafe(F.col(f"of{n}")) for n in range(len(form.keys))]
+    changed = affected.withColumnRenamed(WORLD, "changed")
+    left = every.join(changed, [F.col(WORLD) == F.col("changed"), *names], "leftanti")
+    return left.select(OUTPUT, WORLD, F.col("without").cast("double"), F.lit("value").alias("outcome"))
+
+
+def _asked(found: Evaluation, form: Changed | Full, stable: Sequence[Attr]) -> DataFrame:
+    """The asked rows, by number, with what tells each of them in every world."""
+    c = found.c
+    assert found.output is not None
+    assert found.rows is not None
+    known: dict[ReadingPlace | Node, tuple[Attr, ...]] = {}
+    for link in found.lineage.root.annotated.links:
+        if isinstance(link, Reading):
+            known[link.place] = told_by(link)
+        elif isinstance(link, Lookup):
+            known[link.node] = told_by(link)
+    rows = c.plan_of(found.rows)
+    if set(form.ids) <= set(known):
+        theirs = [a for origin in form.ids for a in known[origin]]
+        return c.frame(c.project([found.output, *[c.alias(a, f"a{n}") for n, a in enumerate(theirs)]], rows))
+    # A window's rows are told by their values: rows that are alike take turns, in the order of their fractions.
+    if isinstance(form, Changed):
+        whole = form.plan
+    else:
+        whole = c.filter(c.equal(form.world, c.long(NO_WORLD)), form.plan)
+    if form.passes:
+        whole = c.filter(c.conjunction(list(form.passes)), whole)
+    own = c.output(found.lineage.tree.plan)
+    both = []
+    for plan, first in ((rows, [found.output]), (whole, [c.alias(a, f"a{n}") for n, a in enumerate(stable)])):
+        side = c.frame(c.project([*first, *[c.alias(a, f"o{n}") for n, a in enumerate(own)]], plan))
+        fractions = [f"o{n}" for n, a in enumerate(own) if c.type_of(a) in _FLOATS]
+        alike = [f"o{n}" for n in range(len(own)) if f"o{n}" not in fractions]
+        turn = F.row_number().over(Window.partitionBy(*alike).orderBy(*fractions, F.lit(0)))
+        both.append((side.withColumn("turn", turn).drop(*fractions), alike))
+    (asked, alike), (there, _) = both
+    there = there.withColumnsRenamed({name: f"other_{name}" for name in (*alike, "turn")})
+    same = [F.col(name).eqNullSafe(F.col(f"other_{name}")) for name in (*alike, "turn")]
+    return asked.join(there, same).select(OUTPUT, *[f"a{n}" for n in range(len(stable))])
+
+
+def _alone(c: Catalyst, node: Node) -> bool:
+    """Whether the witnesses are all that the asked rows can come from in any world. Not so under a window or a limit,
+    where other rows move up, nor where what was aggregated decides what is filtered, joined or grouped above."""
+    while node.kind in _CHOOSING and node.children:
+        node = node.children[0]
+    if node.kind not in ("Aggregate", "Distinct"):
+        return False
+    below = node.children[0]
+    renamed: dict[int, int] = {}
+    while below.kind in ("Project", "SubqueryAlias", "View") and not below.subqueries:
+        if below.kind == "Project":
+            for e in c.items(below.plan.projectList()):
+                if class_name(e) == "Alias" and class_name(e.child()) == "AttributeReference":
+                    renamed[id_of(e)] = id_of(e.child())
+        if below.children[0].kind not in ("Project", "SubqueryAlias", "View", "Aggregate"):
+            break
+        below = below.children[0]
+    if node.kind == below.kind == "Aggregate":
+        keys = {id_of(e) for e in c.items(below.plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
+        for key in c.items(node.plan.groupingExpressions()):
+            for a in c.references(key):
+                while a in renamed:
+                    a = renamed[a]
+                if a not in keys:
+                    return False
+        below = below.children[0]
+    return all(
+        not n.subqueries
+        and (
+            n.kind in ROW_BY_ROW
+            or not n.children
+            or (n.kind == "Join" and str(n.plan.joinType().toString()) in ("Inner", "Cross", "LeftOuter", "RightOuter"))
+        )
+        for n in below.walk()
+    )
