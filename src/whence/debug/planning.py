@@ -41,7 +41,10 @@ def plan_of(
     steps = _Steps(rooms, workflow)
     asked = [steps.asked(item) for item in workload]
     wanted = {steps.key(step): _texts(given) for step, given in (force or {}).items()}
-    questions = [Question(one.direction, frozenset(steps.between(one.start, one.to)), one.weight) for one in asked]
+    questions = [
+        Question(one.direction, frozenset(steps.between(one.start, one.to)), one.weight, frozenset((one.start, one.to)))
+        for one in asked
+    ]
     costs = steps.costs({step for question in questions for step in question.steps}, questions, wanted)
     if not costs:
         raise ValueError("There is nothing to choose for: name steps in the workload, or give a workflow that has run.")
@@ -163,7 +166,10 @@ class _Steps:
         return name
 
     def _open_arrays(self, given: Any) -> None:
-        raise WhenceError(f"Array workflows have no costs yet, so nothing can be chosen for {given!r}.")
+        from whence.arrays.planning import Arrays
+
+        self.arrays = Arrays(self.rooms.arrays(), given)
+        self.inputs.update(self.arrays.inputs)
 
     # --- ways
 

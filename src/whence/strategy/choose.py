@@ -21,6 +21,8 @@ class Question:
     direction: str
     steps: frozenset[str]
     weight: float = 1.0
+    ends: frozenset[str] = frozenset()
+    """Where it starts and where it leads, which need not be steps themselves."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:

@@ -56,7 +56,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Kept:
-    """A strategy that a run did store: bytes, and the seconds that it added."""
+    """A strategy that a run did store: bytes, and the seconds that encoding and writing took. What the operator's own
+    writing adds stands in `Written`."""
 
     strategy: str
     bytes: int
@@ -72,6 +73,8 @@ class Answered:
     asked: int
     found: int
     seconds: float
+    trial: bool = False
+    """Asked to see what it takes (arrays/trial.py), not because somebody wanted to know."""
 
 
 @dataclass(frozen=True)
