@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy import ndimage
+
 from whence.arrays import Mode, Operator, Workflow, ops
 
 SHAPE = (512, 2000)
@@ -241,16 +242,34 @@ def questions(run: Any) -> list[Asked]:
     sizes = np.bincount(stars.ravel())
     star = int(np.argsort(sizes[1:])[-3]) + 1 if len(sizes) > 3 else 1
     of_star = np.argwhere(stars == star)
-    ray = np.argwhere(rays > 0)[: 20]
+    ray = np.argwhere(rays > 0)[:20]
     block = np.argwhere(np.ones((20, 20), bool)) + 200
     to_clean = ("D", "signal", "upright", "turned_back", "blurred", "turned", "flipped")
     return [
-        Asked("BQ0", "backward", "D", of_star, "image_1", (*to_clean, ("C", 0), ("merged", 0), "flat_1", ("centred_1", 0))),
-        Asked("BQ1", "backward", "D", of_star, "image_2", (*to_clean, ("C", 0), ("merged", 1), "flat_2", ("centred_2", 0))),
+        Asked(
+            "BQ0", "backward", "D", of_star, "image_1", (*to_clean, ("C", 0), ("merged", 0), "flat_1", ("centred_1", 0))
+        ),
+        Asked(
+            "BQ1", "backward", "D", of_star, "image_2", (*to_clean, ("C", 0), ("merged", 1), "flat_2", ("centred_2", 0))
+        ),
         Asked("BQ2", "backward", "C", block, "image_1", (("C", 0), ("merged", 0), "flat_1", ("centred_1", 0))),
         Asked("BQ3", "backward", "A", ray, "image_1", (("A", 0), "flat_1", ("centred_1", 0))),
-        Asked("BQ4", "backward", "rays", block, "image_1", (("rays", 0), ("A", 1), ("sharp_1", 0), "edges_1", "flat_1", ("centred_1", 0))),
-        Asked("FQ0", "forward", "image_1", block, "D", ("mean_1", ("centred_1", 1), "flat_1", ("merged", 0), ("C", 0), *reversed(to_clean[1:]), "D")),
+        Asked(
+            "BQ4",
+            "backward",
+            "rays",
+            block,
+            "image_1",
+            (("rays", 0), ("A", 1), ("sharp_1", 0), "edges_1", "flat_1", ("centred_1", 0)),
+        ),
+        Asked(
+            "FQ0",
+            "forward",
+            "image_1",
+            block,
+            "D",
+            ("mean_1", ("centred_1", 1), "flat_1", ("merged", 0), ("C", 0), *reversed(to_clean[1:]), "D"),
+        ),
     ]
 
 

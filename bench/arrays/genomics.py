@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from whence.arrays import Mode, Operator, Workflow, ops
 
 FEATURES, PATIENTS = 55, 100

@@ -6,6 +6,7 @@ A region pair joins a cluster of output cells with as many input cells near them
 from __future__ import annotations
 
 import numpy as np
+
 from whence.arrays import Mode, Operator, Workflow
 
 SHAPE = (1000, 1000)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.arrays.folder import Shelf
+    from whence.arrays.run import Run as ArrayRun
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
@@ -116,7 +118,7 @@ class Session:
         from whence.debug.planning import Rooms, plan_of
 
         self._require_open()
-        rooms = Rooms(self._plans, lambda: self.catalog, lambda: None, self._require_ours)
+        rooms = Rooms(self._plans, lambda: self.catalog, self._shelf, self._require_ours)
         return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
@@ -239,6 +241,51 @@ class Session:
         if hasattr(root, "_jdf"):
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
+
+    # --- arrays
+
+    def execute(
+        self,
+        wf: Any,
+        inputs: Mapping[Any, Any] | None = None,
+        strategies: Any = None,
+        limit_disk: float | None = None,
+        chunks: int | None = None,
+    ) -> ArrayRun:
+        """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
+        from whence.arrays.execute import execute
+
+        shelf = self._shelf()
+        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+
+    def reopen(self, run: str) -> ArrayRun:
+        """A run of before, by its id, in any process on the same store."""
+        from whence.arrays.run import Run
+
+        about = self._around_arrays()
+        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+
+    def _shelf(self) -> Shelf:
+        from whence.arrays.folder import Shelf
+
+        self._require_open()
+        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
+            raise StoreError(
+                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
+                "attach with a directory for a store."
+            )
+        self._store.make()
+        return Shelf(self._files, self._store.seal)
+
+    def _around_arrays(self) -> dict[str, Any]:
+        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
+
+    def _shipped(self) -> SparkSession:
+        """Spark, whose executors have whence."""
+        from whence.rdd.ship import ship
+
+        ship(self.spark.sparkContext)
+        return self.spark
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""

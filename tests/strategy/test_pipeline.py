@@ -114,7 +114,7 @@ def test_results_of_rdds_follow_a_plan(w: whence.Session, tmp_path: Path) -> Non
         (lambda w, df: w.strategy(workload=[("sideways", df, "orders")]), ValueError, "the direction 'backward' or 'f"),
         (lambda w, df: w.strategy(workload=[("backward", df)]), ValueError, "list of .direction, start, to"),
         (lambda w, df: w.strategy(workload=[("backward", df, "orders", "often")]), TypeError, "weight of a question"),
-        (lambda w, df: w.strategy(workload=[("backward", df, "moon")]), WhenceError, "no way between query 1 and moon"),
+        (lambda w, df: w.strategy(workload=[("backward", df, "moon")]), LookupError, "no step 'moon'"),
         (lambda w, df: w.strategy(workload=[("backward", 7, df)]), TypeError, "7 names no step"),
         (lambda w, df: w.strategy(limit_disk=-1), ValueError, "limit_disk is a number of bytes, zero or more"),
         (lambda w, df: w.strategy(), ValueError, "nothing to choose for"),

@@ -15,7 +15,7 @@ from whence.arrays.run import Run
 from whence.arrays.workflow import Node, Workflow
 from whence.progress import working
 from whence.strategy import BACKWARD, DIRECTIONS, Answered, Cost, Observed, Question
-from whence.strategy.arrays import Passing, costs_of, possible
+from whence.strategy.arrays import KINDS, Passing, costs_of, possible
 
 _RUNS = 5
 _START = 100.0
@@ -167,6 +167,8 @@ def _strategies(node: Node, forced: Iterable[str]) -> tuple[str, ...]:
                 f"force says {text} for {node.name}, which cannot keep it: its modes are "
                 f"{', '.join(sorted(mode.value for mode in modes))}."
             )
+    if len({KINDS[text] for text in wanted if text in KINDS}) > 1:
+        raise ArrayError(f"force says {' and '.join(wanted)} for {node.name}: one run cannot keep both. Choose one.")
     return wanted or possible(frozenset(mode.value for mode in modes))
 
 

@@ -20,11 +20,14 @@ from whence.arrays.access import Access, Asking
 from whence.arrays.cells import Numbers, size_of
 from whence.arrays.encodings import BACKWARD, BLACKBOX, FORWARD, MAP, STORED, Encoding, Source, Strategy, TooLarge
 from whence.arrays.encodings.rerun import Rerun
+from whence.arrays.keeping import counted
+from whence.arrays.lists import Lists
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, modes_of
+from whence.arrays.payloads import Payloads, Table
 from whence.arrays.running import run_once
 from whence.arrays.workflow import Node
-from whence.arrays.written import Written
+from whence.arrays.written import Regions, Written
 from whence.model import WhenceError
 from whence.store.private import write
 from whence.strategy import Answered, Kept, Observed
@@ -34,8 +37,12 @@ FILE = "trial.json"
 MOST_CELLS = 50_000_000
 """Of larger arrays nothing is tried: what they cost is worked out from what their runs told."""
 _SIZES = (1, 30, 1000, 30_000)
-_MOST_SECONDS = 2.0
-"""A size at which a step took longer is the last that is tried."""
+_PART = 200_000
+"""Numbers of the lineage that every encoding is tried on first."""
+_MOST_SECONDS = 1.0
+"""What takes longer is not tried any larger."""
+_WRITE = 5e8
+"""Bytes that are written in a second."""
 
 
 class Trial:
@@ -51,7 +58,7 @@ class Trial:
 
     def of(self, strategies: Iterable[str]) -> tuple[list[Counted], list[Kept], list[Answered]]:
         """What these strategies take."""
-        counted: dict[str, Counted] = {}
+        wrote: dict[str, Counted] = {}
         kept: list[Kept] = []
         answered: list[Answered] = []
         for text in strategies:
@@ -60,17 +67,32 @@ class Trial:
                 answered += self._asked(strategy, None)
                 continue
             written, told = self._run(strategy.needs)
-            counted[told.mode] = told
-            try:
-                start = perf_counter()
-                columns = STORED[strategy.encoding].encode(Source(self._maps, written), strategy.direction)
-                size = columns.size()
-                kept.append(Kept(text, size, perf_counter() - start + size / 1e9))
-            except TooLarge:
-                continue
-            opened = STORED[strategy.encoding].open(columns, self._maps, strategy.direction)
-            answered += self._asked(strategy, opened)
-        return list(counted.values()), kept, answered
+            wrote[told.mode] = told
+            with suppress(TooLarge):
+                one, asked = self._encoded(strategy, written, told)
+                kept.append(one)
+                answered += asked
+        return list(wrote.values()), kept, answered
+
+    def _encoded(self, strategy: Strategy, written: Written | None, told: Counted) -> tuple[Kept, list[Answered]]:
+        """A part of the lineage first: where all of it would take too long, the part has to speak for the whole."""
+        numbers = told.outputs + told.inputs
+        share = min(1.0, _PART / max(numbers, 1)) if written is not None else 1.0
+        while True:
+            part = written if written is None or share == 1.0 else _part(written, share)
+            start = perf_counter()
+            columns = STORED[strategy.encoding].encode(Source(self._maps, part), strategy.direction)
+            size = columns.size()
+            seconds = perf_counter() - start + size / _WRITE
+            if share == 1.0 or seconds / share > _MOST_SECONDS:
+                break
+            share = 1.0
+        opened = STORED[strategy.encoding].open(columns, self._maps, strategy.direction)
+        asked = [
+            told if told.direction == strategy.direction else replace(told, seconds=told.seconds / share)
+            for told in self._asked(strategy, opened)
+        ]
+        return Kept(str(strategy), round(size / share), seconds / share), asked
 
     def _run(self, mode: Mode) -> tuple[Written | None, Counted]:
         """What the operator writes in that mode, and how much that is; its map functions need no writing."""
@@ -83,16 +105,13 @@ class Trial:
                 start = perf_counter()
                 written = result.written()
                 seconds = max(result.seconds - plain, 0.0) + perf_counter() - start
-                self._written[mode] = written, counted(written, mode, seconds)
+                self._written[mode] = written, counted(written, frozenset({mode}), seconds)[0]
         return self._written[mode]
 
     def _plain_seconds(self) -> float:
         if self._plain is None:
-            took = [
-                run_once(self._operator, self._node.name, self._inputs, frozenset({Mode.BLACKBOX})).seconds
-                for _ in range(2)
-            ]
-            self._plain = self.seconds = min(took)
+            self._plain = run_once(self._operator, self._node.name, self._inputs, frozenset({Mode.BLACKBOX})).seconds
+            self.seconds = self._plain
         return self._plain
 
     def _asked(self, strategy: Strategy, opened: Encoding | None) -> list[Answered]:
@@ -100,7 +119,7 @@ class Trial:
         rerun = Rerun(self._maps, self._node.name, lambda: self._inputs, lambda: self._output)
         access = Access(self._node, self._maps, (strategy,), stored, rerun, 0.0)
         found: list[Answered] = []
-        for direction in (BACKWARD, FORWARD):
+        for direction in (BACKWARD, FORWARD) if strategy != BLACKBOX else (BACKWARD,):
             for cells in self._samples(direction):
                 best: Answered | None = None
                 for _ in range(1 if strategy == BLACKBOX else 3):  # the least of three: others use the machine too
@@ -116,6 +135,8 @@ class Trial:
                 found.append(best)
                 if best.seconds > _MOST_SECONDS or strategy == BLACKBOX:
                     break
+        if strategy == BLACKBOX:  # it is the run that takes the time, whatever is asked
+            found += [replace(told, direction=FORWARD) for told in found]
         return found
 
     def _samples(self, direction: str) -> Iterable[Numbers]:
@@ -163,22 +184,18 @@ def _least(best: Answered | None, told: list[Answered], strategy: Strategy, dire
     return one if best is None or one.seconds < best.seconds else best
 
 
-def counted(written: Written, mode: Mode, seconds: float) -> Counted:
-    """How much an operator wrote in one mode."""
-    if mode == Mode.FULL:
-        regions = [region for region in written.regions if len(region)]
-        return Counted(
-            mode.value,
-            sum(len(region) for region in regions),
-            sum(len(region.out.values) for region in regions),
-            sum(len(region.inn.values) for region in regions),
-            sum(int(np.dot(region.out.lengths(), region.inn.lengths())) for region in regions),
-            seconds=seconds,
-        )
+def _part(written: Written, share: float) -> Written:
+    """The first of what was written."""
+
+    def first(lists: Lists) -> Lists:
+        return lists.chosen(np.arange(max(1, int(len(lists) * share)) if len(lists) else 0))
+
     payloads = written.payloads
-    size = sum(len(p) if isinstance(p, (bytes, str)) else 8 for p in payloads.table.distinct)
-    cells = len(payloads.out.values)
-    return Counted(mode.value, len(payloads), cells, 0, cells, payload_bytes=size, seconds=seconds)
+    some = max(1, int(len(payloads) * share)) if len(payloads) else 0
+    return Written(
+        tuple(Regions(first(regions.out), first(regions.inn)) for regions in written.regions),
+        Payloads(first(payloads.out), Table(payloads.table.ids[:some], payloads.table.distinct)),
+    )
 
 
 # --- kept with the run

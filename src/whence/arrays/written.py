@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,20 @@ class Recorder:
         self._pairs: list[tuple[Any, Any, int]] = []
         self._payloads: list[tuple[Any, Any]] = []
         self._many_payloads: list[tuple[Any, Any]] = []
+        self.seconds = 0.0
+        """Spent in taking what was written."""
 
     def region(self, outcells: Any, incells: tuple[Any, ...], payload: Any) -> None:
+        start = perf_counter()
+        self._region(outcells, incells, payload)
+        self.seconds += perf_counter() - start
+
+    def many(self, outcells: Any, incells: Any, i: int, payload: Any) -> None:
+        start = perf_counter()
+        self._many(outcells, incells, i, payload)
+        self.seconds += perf_counter() - start
+
+    def _region(self, outcells: Any, incells: tuple[Any, ...], payload: Any) -> None:
         if payload is not None:
             if any(cells is Ellipsis or (cells is not None and len(cells)) for cells in incells):
                 raise ArrayError(f"{self._where} wrote input cells and a payload at once: lwrite takes one of them.")
@@ -73,7 +86,7 @@ class Recorder:
                 )
             self._regions.append((self._copy(outcells), *(self._copy(cells) for cells in incells)))
 
-    def many(self, outcells: Any, incells: Any, i: int, payload: Any) -> None:
+    def _many(self, outcells: Any, incells: Any, i: int, payload: Any) -> None:
         if (incells is None) == (payload is None):
             raise ArrayError(f"{self._where}: lwrite_many takes input cells or payloads, one of them.")
         if payload is not None:
@@ -104,7 +117,8 @@ class Recorder:
         parts = []
         calls = [call for call in self._regions if len(call) > i + 1 and _any(call[i + 1], inn) and _any(call[0], out)]
         if calls:
-            parts.append(Regions(out.lists([call[0] for call in calls]), inn.lists([call[i + 1] for call in calls])))
+            lists = out.lists([call[0] for call in calls]), inn.lists([call[i + 1] for call in calls])
+            parts.append(Regions(*_filled(*lists)))
         for outcells, incells, to in self._pairs:
             if to == i:
                 a, b = out.numbers(outcells), inn.numbers(incells)
@@ -125,8 +139,12 @@ class Recorder:
     def _finished_payloads(self, out: _Side) -> Payloads:
         lists, tables = [], []
         if self._payloads:
-            lists.append(out.lists([cells for cells, _ in self._payloads]))
-            tables.append(Table.of([payload for _, payload in self._payloads], self._where))
+            wrote = [call for call in self._payloads if _any(call[0], out)]
+            lists.append(out.lists([cells for cells, _ in wrote]))
+            tables.append(Table.of([payload for _, payload in wrote], self._where))
+            full = np.flatnonzero(lists[0].lengths())
+            if len(full) < len(lists[0]):
+                lists[0], tables[0] = lists[0].chosen(full), Table(tables[0].ids[full], tables[0].distinct)
         for cells, payloads in self._many_payloads:
             numbers = out.numbers(cells)
             table = Table.of(payloads, self._where)
@@ -175,7 +193,15 @@ class _Side:
 
 
 def _any(cells: Any, side: _Side) -> bool:
-    return cells is Ellipsis or (cells is not None and (cells.size > 0 or not side.shape))
+    if cells is None or cells is Ellipsis:
+        return cells is Ellipsis
+    return cells.size > 0 or (not side.shape and cells.ndim == 2 and len(cells) > 0)
+
+
+def _filled(out: Lists, inn: Lists) -> tuple[Lists, Lists]:
+    """Without the pairs where one side is empty: a boolean array may choose nothing."""
+    full = np.flatnonzero((out.lengths() > 0) & (inn.lengths() > 0))
+    return (out, inn) if len(full) == len(out) else (out.chosen(full), inn.chosen(full))
 
 
 def _joined(parts: list[Numbers]) -> Numbers:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from whence.model import UnknownDataset, WhenceError
+from whence.model import UnknownDataset
 from whence.sql import Catalyst
 from whence.store.catalog import Catalog
-from whence.strategy import BACKWARD, DIRECTIONS, Cost, Limits, Plan, Question, choose
+from whence.strategy import BACKWARD, DIRECTIONS, Cost, Limits, NoSuchStep, NoWay, Plan, Question, choose
+from whence.strategy.arrays import KINDS
 from whence.strategy.plan import name_of
 from whence.strategy.steps import Query, program_costs, query_costs
 
@@ -42,13 +43,12 @@ def plan_of(
     asked = [steps.asked(item) for item in workload]
     wanted = {steps.key(step): _texts(given) for step, given in (force or {}).items()}
     questions = [
-        Question(one.direction, frozenset(steps.between(one.start, one.to)), one.weight, frozenset((one.start, one.to)))
-        for one in asked
+        Question(one.direction, steps.between(one), one.weight, frozenset((one.start, one.to))) for one in asked
     ]
     costs = steps.costs({step for question in questions for step in question.steps}, questions, wanted)
     if not costs:
         raise ValueError("There is nothing to choose for: name steps in the workload, or give a workflow that has run.")
-    return replace(choose(costs, questions, limits, wanted), named=steps.named)
+    return replace(choose(costs, questions, limits, wanted, KINDS), named=steps.named)
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class _Steps:
     """Name, DataFrame and plan of each query that was named."""
     rdds: dict[str, Any] = field(default_factory=dict)
     arrays: Any = None
+    unknown: set[str] = field(default_factory=set)
+    """Names of which the catalogue knows nothing."""
 
     def __post_init__(self) -> None:
         if self.workflow is not None:
@@ -84,8 +86,8 @@ class _Steps:
         weight = parts[3] if len(parts) == 4 else 1.0
         if isinstance(weight, bool) or not isinstance(weight, (int, float)):
             raise TypeError(f"The weight of a question is a number; in {item!r} it is {weight!r}.")
-        start, to = self.key(parts[1]), self.key(parts[2])
-        return _Asked(parts[0], start, to, float(weight))
+        ends = {n: self.key(parts[n]) for n in sorted((1, 2), key=lambda n: isinstance(parts[n], str))}
+        return _Asked(parts[0], ends[1], ends[2], float(weight))
 
     # --- names
 
@@ -103,11 +105,22 @@ class _Steps:
         if isinstance(step, str):
             if self.arrays is not None and step in self.arrays.inputs:
                 return step
-            return self._dataset(step)
+            name = self._dataset(step)
+            if name not in self.known:
+                raise NoSuchStep(
+                    f"There is no step {step!r}: no array, table or path of this name is known here. "
+                    f"Known are {', '.join(sorted(self.known)[:20]) or 'none'}."
+                )
+            return name
         raise TypeError(
             f"{step!r} names no step: give a DataFrame, an RDD with lineage, an array of a workflow, or the name of a "
             "table, a path or an array."
         )
+
+    @property
+    def known(self) -> set[str]:
+        read = {name for names in self.inputs.values() for name in names}
+        return (set(self.inputs) - self.unknown) | read
 
     def named(self, step: object) -> str | None:
         """The same for a finished plan: a step that it does not know has no name."""
@@ -157,6 +170,7 @@ class _Steps:
         try:
             edges = self.rooms.catalog().lineage(named, direction=BACKWARD)
         except UnknownDataset:
+            self.unknown.add(name)
             return name
         for edge in edges:
             target, source = _last(edge.target.name), _last(edge.source.name)
@@ -173,13 +187,15 @@ class _Steps:
 
     # --- ways
 
-    def between(self, start: str, to: str) -> set[str]:
-        """The steps on any way between the two, whichever is made from the other; sources are no steps."""
-        first, last = (start, to)
-        found = self._ways(first, last) or self._ways(last, first)
-        if not found and start != to:
-            raise WhenceError(f"There is no way between {start} and {to}: neither is made from the other.")
-        return {step for step in found if self.inputs.get(step)}
+    def between(self, asked: _Asked) -> frozenset[str]:
+        """The steps on any way of the question; sources are no steps."""
+        made, source = (asked.start, asked.to) if asked.direction == BACKWARD else (asked.to, asked.start)
+        found = self._ways(made, source)
+        if not found and made != source:
+            raise NoWay(
+                f"No way leads {asked.direction} from {asked.start} to {asked.to}: {made} is not made from {source}."
+            )
+        return frozenset(step for step in found if self.inputs.get(step))
 
     def _ways(self, made: str, source: str) -> set[str]:
         behind = self._behind(made)

@@ -23,7 +23,8 @@ NEEDS = {
     "PayMany": "pay",
     "Comp": "comp",
 }
-ENCODINGS = tuple(NEEDS)
+KINDS = {f"{encoding}{way}": mode for encoding, mode in NEEDS.items() if mode != "full" for way in ("", ":forward")}
+"""Payloads mean the whole lineage to some and exceptions to others: one run cannot keep both."""
 
 _NUMBER = 4.0
 """Bytes of a number in a column, where nothing is known about them."""
@@ -31,6 +32,8 @@ _ENCODE = {"FullOne": 1.2e-7, "FullMany": 3e-7, "Interval": 6e-7, "PayOne": 6e-8
 """Seconds to encode and write one number."""
 _STEP = 6e-5
 """Seconds of a query step that finds nothing."""
+_LEAST = 1e-4
+"""Seconds below which look-ups are all alike."""
 _LOOK_UP = 1.5e-7
 """Seconds for one cell that is looked up or found."""
 _SCAN = 4e-9
@@ -76,10 +79,15 @@ def costs_of(seen: Observed, strategies: Sequence[str], passing: dict[str, Passi
                 )
             elif strategy != MAP:
                 # when what is stored turns out slower than running again, a query switches: no step takes two of these
-                seconds = seconds if seconds <= again else min(seconds, 2 * again)
+                seconds = _rounded(min(seconds, 2 * again))
             queries[direction] = seconds
         found[strategy] = Cost(kept.bytes, kept.seconds, queries[BACKWARD], queries["forward"])
     return found
+
+
+def _rounded(seconds: float) -> float:
+    """Times of look-ups are known within a factor of two or so: what is saved in that noise is not worth any disk."""
+    return _LEAST * 2.0 ** max(round(math.log2(max(seconds, 1e-9) / _LEAST)), 0)
 
 
 def _kept(seen: Observed, strategy: str) -> Kept:
@@ -150,8 +158,10 @@ def _between(points: Sequence[Answered], way: Passing) -> float:
     for n in range(1, len(seconds)):  # more work does not take less time: what looks so is noise
         seconds[n] = max(seconds[n], seconds[n - 1])
     wanted = way.asked + way.found
-    if wanted <= works[0] or len(works) == 1:
-        return seconds[0] if wanted <= works[0] else seconds[0] * wanted / max(works[0], 1.0)
+    if wanted <= works[0]:
+        return seconds[0]
+    if len(works) == 1:
+        return seconds[0] + _LOOK_UP * (wanted - works[0])
     place = min(next((n for n, work in enumerate(works) if work >= wanted), len(works) - 1), len(works) - 1)
     low, high = place - 1, place
     slope = (seconds[high] - seconds[low]) / (works[high] - works[low])

@@ -58,8 +58,11 @@ def choose(
     workload: Sequence[Question] = (),
     limits: Limits | None = None,
     force: Mapping[str, Sequence[str]] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> Plan:
-    """`costs`: for each operator each strategy that it could keep. Where `force` names some, just these are kept."""
+    """`costs`: for each operator each strategy that it could keep. Where `force` names some, just these are kept.
+
+    `kinds`: strategies of different kinds are never kept together; the plan's costs are of the kind that was chosen."""
     limits, force = limits or Limits(), force or {}
     _check(costs, force)
     weights = frequencies(workload, costs)
@@ -72,7 +75,7 @@ def choose(
     every = {
         step: [together(tuple(tables[step]), tables[step], weights[step])]
         if step in force
-        else all_configs(tables[step], weights[step])
+        else all_configs(tables[step], weights[step], kinds)
         for step in steps
     }
     limited = {limit.name for limit in sums}
@@ -83,7 +86,7 @@ def choose(
     chosen = dict(zip(steps, found, strict=True))
     return Plan(
         {step: chosen[step].strategies for step in tables},
-        tables,
+        {step: _of_one_kind(table, chosen[step].strategies, kinds or {}) for step, table in tables.items()},
         {step: _reason(chosen[step], every[step], weights[step], sums, found, step in force) for step in tables},
         disk=math.fsum(c.disk for c in found),
         runtime=math.fsum(c.runtime for c in found),
@@ -104,6 +107,12 @@ def frequencies(
             if step in found:
                 found[step][question.direction != BACKWARD].append(question.weight / total)
     return {step: (math.fsum(both[0]), math.fsum(both[1])) for step, both in found.items()}
+
+
+def _of_one_kind(table: dict[str, Cost], chosen: Sequence[str], kinds: Mapping[str, str]) -> dict[str, Cost]:
+    """What could have been chosen beside the chosen."""
+    there = [kinds[s] for s in (*chosen, *sorted(table)) if s in kinds]
+    return {s: cost for s, cost in table.items() if s not in kinds or kinds[s] == there[0]}
 
 
 def _check(costs: Mapping[str, Mapping[str, Cost]], force: Mapping[str, Sequence[str]]) -> None:

@@ -35,7 +35,7 @@ class Comp:
         return cls(columns, maps, direction)
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
-        special = self._is_written(cells)
+        special = self.is_written(cells)
         rest = cells[~special]
         cells = cells[special]
         if len(cells):
@@ -48,10 +48,14 @@ class Comp:
 
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         for found in self._maps.forward(cells, i):
-            yield found[~self._is_written(found)]
-        yield from self._notes.forward(cells, i) if self._notes is not None else self._tables[i].lookup(cells)
+            yield found[~self.is_written(found)]
+        yield from self.exceptions(cells, i)
 
-    def _is_written(self, cells: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def exceptions(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        """Forward, of the written cells alone."""
+        return self._notes.forward(cells, i) if self._notes is not None else self._tables[i].lookup(cells)
+
+    def is_written(self, cells: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         if not len(self._written):
             return np.zeros(len(cells), bool)
         places = np.minimum(self._written.find(cells), len(self._written) - 1)
