@@ -198,30 +198,36 @@ def either(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return ((a > 0) | (b > 0)).astype(np.uint8)
 
 
-def workflow() -> Workflow:
+def workflow(entire: bool = True) -> Workflow:
+    """`entire`: operators whose whole output depends on their whole inputs, and the other way round, say so (VI-C)."""
     wf = Workflow()
+
+    def add(op: Operator, *inputs: Any, name: str) -> Any:
+        op.entire_array = entire and not isinstance(op, Stars)
+        return wf.add(op, *inputs, name=name)
+
     flats, masks = [], []
     for k in (1, 2):
         image = wf.input(f"image_{k}")
-        level = wf.add(ops.Reduce(np.mean), image, name=f"mean_{k}")
-        centred = wf.add(ops.Elementwise(np.subtract), image, level, name=f"centred_{k}")
-        flat = wf.add(ops.Elementwise(gain), centred, name=f"flat_{k}")
-        smooth = wf.add(ops.Convolve(GAUSS, mode="nearest"), flat, name=f"smooth_{k}")
-        edges = wf.add(ops.Convolve(LAPLACE, mode="nearest"), flat, name=f"edges_{k}")
-        floor = wf.add(ops.Elementwise(background), smooth, name=f"floor_{k}")
-        sharp = wf.add(ops.Elementwise(relative), edges, floor, name=f"sharp_{k}")
-        masks.append(wf.add(CosmicRays(), flat, sharp, name="AB"[k - 1]))
+        level = add(ops.Reduce(np.mean), image, name=f"mean_{k}")
+        centred = add(ops.Elementwise(np.subtract), image, level, name=f"centred_{k}")
+        flat = add(ops.Elementwise(gain), centred, name=f"flat_{k}")
+        smooth = add(ops.Convolve(GAUSS, mode="nearest"), flat, name=f"smooth_{k}")
+        edges = add(ops.Convolve(LAPLACE, mode="nearest"), flat, name=f"edges_{k}")
+        floor = add(ops.Elementwise(background), smooth, name=f"floor_{k}")
+        sharp = add(ops.Elementwise(relative), edges, floor, name=f"sharp_{k}")
+        masks.append(add(CosmicRays(), flat, sharp, name="AB"[k - 1]))
         flats.append(flat)
-    merged = wf.add(ops.Elementwise(np.minimum), *flats, name="merged")
-    rays = wf.add(ops.Elementwise(either), *masks, name="rays")
-    clean = wf.add(WithoutRays(), merged, rays, name="C")
-    flipped = wf.add(ops.Flip(0), clean, name="flipped")
-    turned = wf.add(ops.Transpose(), flipped, name="turned")
-    blurred = wf.add(ops.Convolve(GAUSS, mode="nearest"), turned, name="blurred")
-    again = wf.add(ops.Transpose(), blurred, name="turned_back")
-    upright = wf.add(ops.Flip(0), again, name="upright")
-    signal = wf.add(ops.Elementwise(logarithm), upright, name="signal")
-    wf.add(Stars(), signal, name="D")
+    merged = add(ops.Elementwise(np.minimum), *flats, name="merged")
+    rays = add(ops.Elementwise(either), *masks, name="rays")
+    clean = add(WithoutRays(), merged, rays, name="C")
+    flipped = add(ops.Flip(0), clean, name="flipped")
+    turned = add(ops.Transpose(), flipped, name="turned")
+    blurred = add(ops.Convolve(GAUSS, mode="nearest"), turned, name="blurred")
+    again = add(ops.Transpose(), blurred, name="turned_back")
+    upright = add(ops.Flip(0), again, name="upright")
+    signal = add(ops.Elementwise(logarithm), upright, name="signal")
+    add(Stars(), signal, name="D")
     return wf
 
 

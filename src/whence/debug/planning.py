@@ -152,12 +152,13 @@ class _Steps:
 
     def _result(self, rdd: Any) -> str:
         from whence.rdd.context import step_name
-        from whence.rdd.planning import sources_of
+        from whence.rdd.planning import files_of, steps_behind
 
         name = step_name(rdd.node)
-        if name not in self.inputs:
-            self.inputs[name] = tuple(self._dataset(source) for source in sources_of(rdd))
+        if not self.inputs.get(name):
+            self.inputs[name] = ()
             if not rdd.node.source:
+                self.inputs[name] = (*(self._dataset(file) for file in files_of(rdd)), *steps_behind(rdd))
                 self.rdds[name] = rdd
         return name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from whence.rdd.context import LineageContext
+from whence.rdd.context import LineageContext, step_name
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.propagate import path_of
 from whence.rdd.stages import Node
@@ -19,7 +19,7 @@ _LINE = 60
 def program_of(rdd: LineageRDD) -> Program:
     context = rdd.ctx
     context._take_commits()
-    behind = _behind(rdd.node)
+    behind = set(_nodes_behind(rdd.node))
     stages = {number for number, info in context._stages.items() if info.base.node.id in behind}
     size = records = whole = 0
     for (stage, part), attempts in context._tables.items():
@@ -36,26 +36,28 @@ def program_of(rdd: LineageRDD) -> Program:
     return Program(seconds, records or read // _LINE, tuple(kept))
 
 
-def _behind(top: Node) -> set[int]:
-    found: set[int] = set()
+def _nodes_behind(top: Node) -> dict[int, Node]:
+    found: dict[int, Node] = {}
     waiting = [top]
     while waiting:
         node = waiting.pop()
         if node.id not in found:
-            found.add(node.id)
+            found[node.id] = node
             waiting.extend(node.inputs)
     return found
 
 
-def sources_of(rdd: LineageRDD) -> tuple[str, ...]:
-    """The files, as the last parts of their paths, and the other sources by their names."""
-    context, found = rdd.ctx, []
-    for number in sorted(_behind(rdd.node)):
-        if number in context._splits:
-            found += [os.path.basename(split.local or "") for split in context._splits[number].load()]
-        elif number in context._sources:
-            found.append(context._sources[number].node.name)
-    return tuple(dict.fromkeys(found))
+def files_of(rdd: LineageRDD) -> tuple[str, ...]:
+    """The text files that it reads."""
+    context = rdd.ctx
+    splits = [context._splits[number] for number in sorted(_nodes_behind(rdd.node)) if number in context._splits]
+    return tuple(dict.fromkeys(split.local or split.path for each in splits for split in each.load()))
+
+
+def steps_behind(rdd: LineageRDD) -> tuple[str, ...]:
+    """The other RDDs of the program that it is made from."""
+    found = _nodes_behind(rdd.node).values()
+    return tuple(step_name(node) for node in found if node is not rdd.node and not node.hidden)
 
 
 def _read(context: LineageContext, behind: set[int]) -> int:

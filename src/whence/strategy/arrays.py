@@ -79,7 +79,7 @@ def costs_of(seen: Observed, strategies: Sequence[str], passing: dict[str, Passi
                 )
             elif strategy != MAP:
                 # when what is stored turns out slower than running again, a query switches: no step takes two of these
-                seconds = _rounded(min(seconds, 2 * again))
+                seconds = min(_rounded(seconds), 2 * again)
             queries[direction] = seconds
         found[strategy] = Cost(kept.bytes, kept.seconds, queries[BACKWARD], queries["forward"])
     return found

@@ -84,10 +84,11 @@ def choose(
     if found is None:
         raise Unreachable(_least(options, sums, bool(force)))
     chosen = dict(zip(steps, found, strict=True))
+    room = [(limit, limit.most - math.fsum(map(limit.size, found))) for limit in sums]
     return Plan(
         {step: chosen[step].strategies for step in tables},
         {step: _of_one_kind(table, chosen[step].strategies, kinds or {}) for step, table in tables.items()},
-        {step: _reason(chosen[step], every[step], weights[step], sums, found, step in force) for step in tables},
+        {step: _reason(chosen[step], every[step], weights[step], room, step in force) for step in tables},
         disk=math.fsum(c.disk for c in found),
         runtime=math.fsum(c.runtime for c in found),
         query=math.fsum(c.query for c in found),
@@ -161,18 +162,14 @@ def _reason(
     chosen: Config,
     every: Sequence[Config],
     weights: tuple[float, float],
-    sums: Sequence[Limit],
-    found: Sequence[Config],
+    room: Sequence[tuple[Limit, float]],
     forced: bool,
 ) -> Reason:
-    """Why this one, and what the best of the others would cost."""
+    """Why this one, and what the best of the others would cost. `room`: what each limit has left."""
     others = sorted((c for c in every if c.strategies != chosen.strategies), key=lambda c: (c.query, *c.order))
 
     def fits(other: Config) -> bool:
-        return all(
-            math.fsum(limit.size(c) for c in found) - limit.size(chosen) + limit.size(other) <= limit.most
-            for limit in sums
-        )
+        return all(limit.size(other) - limit.size(chosen) <= left for limit, left in room)
 
     better = [c for c in others if c.query < chosen.query]
     possible = [c for c in others if fits(c) and not _adds_nothing(c, chosen)]
@@ -186,7 +183,7 @@ def _reason(
         first = better[0]
         over = " and ".join(
             f"{in_bytes(first.disk)} on disk" if limit.name == "disk" else f"{in_seconds(first.runtime)} of run time"
-            for limit in sums
+            for limit, _ in room
         )
         why = f"the best that the limits leave; {' + '.join(first.strategies)} would take {over}"
     else:
