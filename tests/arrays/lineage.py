@@ -6,6 +6,9 @@ import numpy as np
 
 from whence.arrays import Mode
 from whence.arrays.operator import Place, at_place, modes_of
+from whence.arrays.recorded import Array, asarray, gather
+
+rng = np.random.default_rng(11)
 
 
 class Written:
@@ -52,10 +55,25 @@ def mapped(op, input_shapes, output_shape, i):
         forth = many(op.map_f_many, ins, outs, len(input_shapes[i]), i)
         single = {(out, tuple(given)) for out in outs for given in np.asarray(op.map_b(out, i)).tolist()}
         reached = {(tuple(out), given) for given in ins for out in np.asarray(op.map_f(given, i)).tolist()}
+        shared(op, outs, back, len(output_shape), i, "b")
+        shared(op, ins, forth, len(input_shapes[i]), i, "f")
     assert back == {(out, given) for given, out in forth}
     assert single == back
     assert reached == back
     return back
+
+
+def shared(op, asked, pairs, ndim, i, way):
+    """Questions about sets of cells have the answers of all their cells."""
+    for kept in (np.ones(len(asked), dtype=bool), rng.random(len(asked)) < 0.3):
+        some = [cell for cell, keep in zip(asked, kept, strict=True) if keep]
+        due = {other for cell, other in pairs if cell in set(some)}
+        table = np.array(some, dtype=np.int64).reshape(len(some), ndim)
+        left = {tuple(cell) for cell in getattr(op, f"alike_{way}")(table, i).tolist()}
+        assert left <= set(some)
+        assert {other for cell, other in pairs if cell in left} == due
+        together = getattr(op, f"together_{way}")(table, i)
+        assert together is None or {tuple(cell) for cell in together.tolist()} == due
 
 
 def many(function, asked, allowed, ndim, i):
@@ -111,3 +129,103 @@ def touched(function, *inputs, by=1e-3):
                 differs = ~((after == before) | ((after != after) & (before != before)))
                 pairs[i] |= {(tuple(out), cell) for out in np.argwhere(differs).tolist()}
     return pairs
+
+
+class Sources:
+    """A cell that stands for the set of input cells it was computed from, whatever the arithmetic."""
+
+    def __init__(self, held):
+        self.held = frozenset(held)
+
+    def _with(self, *others):
+        return Sources(self.held.union(*(each.held for each in others if isinstance(each, Sources))))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _with
+    __neg__ = conjugate = sqrt = _with
+
+
+def computed(function, *shapes):
+    """For each result and input the pairs, by running a function of sums and products on such cells."""
+    named = []
+    for number, shape in enumerate(shapes):
+        names = np.empty(shape, dtype=object)
+        for cell in cells(shape):
+            names[cell] = Sources([(number, cell)])
+        named.append(names)
+    found = []
+    for result in listed(function(*named)):
+        result = boxed(result)
+        pairs = [set() for _ in shapes]
+        for out in cells(result.shape):
+            for number, cell in getattr(result[out], "held", ()):
+                pairs[number].add((out, cell))
+        found.append(pairs)
+    return found
+
+
+def boxed(result):
+    if isinstance(result, np.ndarray):
+        return result
+    box = np.empty((), dtype=object)
+    box[()] = result
+    return box
+
+
+def listed(result):
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def back(array, inputs):
+    """The value of a recorded array when all is run again, and its pairs with each of these inputs."""
+    values, pairs = {}, {}
+    workflow, data = gather(array)
+    for node in workflow.nodes:
+        if node.operator is None:
+            values[node] = data[node.name]
+            pairs[node] = {node: {(cell, cell) for cell in cells(values[node].shape)}}
+            continue
+        values[node], direct = run(node.operator, *(values[below] for below in node.inputs))
+        found = {}
+        for below, each in zip(node.inputs, direct, strict=True):
+            for source, reached in pairs[below].items():
+                towards = {}
+                for middle, cell in reached:
+                    towards.setdefault(middle, []).append(cell)
+                found.setdefault(source, set()).update((out, cell) for out, m in each for cell in towards.get(m, ()))
+        pairs[node] = found
+    node = array.whence_node
+    return values[node], [pairs[node].get(each.whence_node, set()) for each in inputs]
+
+
+def some(shape):
+    return np.asarray(rng.permutation(int(np.prod(shape))).reshape(shape) / 7 + 0.5)
+
+
+def tried(function, *inputs):
+    """What the function gives on recorded arrays: for each result its pairs with each input. Values are compared."""
+    recorded = [asarray(x) for x in inputs]
+    results, plain = function(*recorded), function(*inputs)
+    assert type(results) is type(plain) or not isinstance(plain, (list, tuple))
+    assert len(listed(results)) == len(listed(plain))
+    pairs = []
+    for result, due in zip(listed(results), listed(plain), strict=True):
+        assert isinstance(result, Array), f"{type(result)} is a result without lineage"
+        assert result.shape == np.shape(due)
+        np.testing.assert_array_equal(np.asarray(result), due)
+        assert result.dtype == np.asarray(due).dtype
+        value, each = back(result, recorded)
+        np.testing.assert_array_equal(value, due)
+        pairs.append(each)
+    return pairs
+
+
+def all_pairs(function, *inputs):
+    return [
+        [set(product(cells(np.shape(result)), cells(x.shape))) for x in inputs] for result in listed(function(*inputs))
+    ]
+
+
+def within(small, large):
+    for result, due in zip(small, large, strict=True):
+        for one, all_ in zip(result, due, strict=True):
+            assert one <= all_, f"missing: {sorted(one - all_)[:5]}"

@@ -95,14 +95,14 @@ def test_results_of_rdds_follow_a_plan(w: whence.Session, tmp_path: Path) -> Non
     assert plan.costs[counts]["stored"].disk > 0
     lc.strategy = plan
     assert lc.strategy is plan
-    before = len(lc._tables)
+    before = len(lc.book.committed)
     assert dict(others.collect()) == {"a": 100, "b": 100, "c": 50}
-    lc._take_commits()
-    assert len(lc._tables) == before  # the plan says that nothing is kept
+    lc.book.take_commits()
+    assert len(lc.book.committed) == before  # the plan says that nothing is kept
     kept = w.strategy(workload=[("backward", others, "log.txt")], force={others: "propagated"})
     lc.strategy = kept
     others.collect()
-    assert list(Path(lc._directory).rglob("*.full"))
+    assert list(Path(lc.book.directory).rglob("*.full"))
     assert others.filter(lambda kv: kv[0] == "c").getLineage().goBackAll().count() == 50
     with pytest.raises(WhenceError, match="'magic' for RDDs: choose one of stored, propagated, rerun, or give a plan"):
         lc.strategy = "magic"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.actors.files import Files, unsealed
+from whence.actors.products import Teller
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
 from whence.actors.registry import ActorSpec, LogDamaged, Registry, is_id, sweep
@@ -19,7 +20,7 @@ from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
 from whence.actors.worker import Actor, Mode, in_spark_task
 from whence.model import StoreError, WhenceError
-from whence.store import Seal, Unsigned
+from whence.store import Seal, Store, Unsigned
 
 Restart = Callable[[str, Mapping[str, Any]], Any]
 
@@ -42,15 +43,18 @@ class Failure:
 class ActorStore:
     """Actors kept under one directory (or URL). It pickles: processes and tasks may register actors themselves."""
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, store: Store | None = None) -> None:
+        """`store`: told which files the actors made and read, so that the traces of others lead on into them. By
+        default the whence store of which `root` is the directory `actors`, or else `root` itself."""
         self._root = str(root) if "://" in str(root) else os.path.abspath(root)
+        self._teller = Teller.around(self._root, store)
         self._files = Files(self._root)
         self._seal = Seal()
         self._restarts: dict[str, tuple[Restart, ActorSpec]] = {}
         self._plan: ReplayPlan | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self._root, self._replaying())
+        return _revive, (self._root, self._replaying(), self._teller)
 
     @property
     def root(self) -> str:
@@ -99,7 +103,7 @@ class ActorStore:
         self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
         if restart is not None:
             self._restarts[spec.id] = restart, spec
-        return Actor(spec, self._root)
+        return Actor(spec, self._root, teller=self._teller)
 
     def _signed(self, spec: ActorSpec) -> ActorSpec:
         """Later programs restart only what they know to come from this user; without a key there is no restart."""
@@ -279,7 +283,7 @@ class ActorStore:
         return self._files
 
 
-def _revive(root: str, plan: ReplayPlan | None) -> ActorStore:
+def _revive(root: str, plan: ReplayPlan | None, teller: Teller) -> ActorStore:
     store = ActorStore(root)
-    store._plan = plan
+    store._plan, store._teller = plan, teller
     return store

@@ -19,6 +19,7 @@ from typing import Any
 
 from whence.actors.files import Files, sealed
 from whence.actors.log import Log, NoLog
+from whence.actors.products import Teller
 from whence.actors.records import Location, Name, Record, identify, to_json
 from whence.actors.registry import ActorSpec, commit, sweep
 from whence.model import WhenceError
@@ -115,10 +116,16 @@ class Actor:
     """Something that turns input records into output records, and says so."""
 
     def __init__(
-        self, spec: ActorSpec, root: str, mode: Mode = Mode(), task: tuple[str, int] | None = None  # noqa: B008
-    ) -> None:  # fmt: skip
+        self,
+        spec: ActorSpec,
+        root: str,
+        mode: Mode = Mode(),  # noqa: B008
+        task: tuple[str, int] | None = None,
+        teller: Teller | None = None,
+    ) -> None:
         self.spec = spec
         self._root = root
+        self._teller = teller
         self._mode = mode
         self._task = task
         self._log: Log | None = None
@@ -142,7 +149,7 @@ class Actor:
         return visible(f"<{self.kind} {self.spec.path}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self.spec, self._root, self._mode, self._task, self._to_ship())
+        return _revive, (self.spec, self._root, self._mode, self._task, self._teller, self._to_ship())
 
     def _to_ship(self) -> Any:
         module = sys.modules.get("pyspark.core.context")
@@ -268,7 +275,7 @@ class Actor:
 
         It commits when the block ends well. Of several attempts at the same task the lowest committed one counts.
         """
-        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt))
+        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt), self._teller)
 
     def __enter__(self) -> Actor:
         return self
@@ -294,15 +301,24 @@ class Actor:
             if lost:
                 warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
         files = Files(self._root)
-        commit(files, self.id)
+        named = commit(files, self.id)
+        if self._teller is not None:
+            self._teller.tell(self._root, self.id, named)
         try:
             sweep(files, self.id)
         except WhenceError as error:
             warnings.warn(f"What did not commit of {self} was left in the store: {error}", stacklevel=2)
 
 
-def _revive(spec: ActorSpec, root: str, mode: Mode, task: tuple[str, int] | None, accumulator: Any) -> Actor:
-    actor = Actor(spec, root, mode, task)
+def _revive(
+    spec: ActorSpec,
+    root: str,
+    mode: Mode,
+    task: tuple[str, int] | None,
+    teller: Teller | None,
+    accumulator: Any,
+) -> Actor:
+    actor = Actor(spec, root, mode, task, teller)
     actor._accumulator = accumulator
     return actor
 

@@ -43,12 +43,31 @@ class Maps:
     # --- sets, a slice at a time
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
-        for _, found in self.backward_pairs(cells, i):
+        together, some = self._shared("b", cells, i, self.output_shape, self.input_shapes[i])
+        if together is not None:
+            yield together
+            return
+        for _, found in self.backward_pairs(some, i):
             yield found
 
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
-        for _, found in self.forward_pairs(cells, i):
+        together, some = self._shared("f", cells, i, self.input_shapes[i], self.output_shape)
+        if together is not None:
+            yield together
+            return
+        for _, found in self.forward_pairs(some, i):
             yield found
+
+    def _shared(self, way: str, cells: Numbers, i: int, shape: Shape, to: Shape) -> tuple[Numbers | None, Numbers]:
+        """Built-in operators know of cells that share lineage: their answer, or the cells that are left to be asked."""
+        if len(cells) < 2 or not hasattr(self.operator, f"alike_{way}"):
+            return None, cells
+        asked = coordinates(cells, shape)
+        if len(cells) * 8 > size_of(shape):
+            found = self._call(getattr(self.operator, f"together_{way}"), asked, i)
+            if found is not None:
+                return flat(found, to), cells
+        return None, flat(self._call(getattr(self.operator, f"alike_{way}"), asked, i), shape)
 
     # --- pairs, a slice at a time
 

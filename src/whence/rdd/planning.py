@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from whence.rdd.context import LineageContext, step_name
+from whence.rdd.context import step_name
 from whence.rdd.lineage_rdd import LineageRDD
+from whence.rdd.live_book import LiveBook
 from whence.rdd.propagate import path_of
 from whence.rdd.stages import Node
 from whence.strategy import Kept
@@ -17,19 +18,19 @@ _LINE = 60
 
 
 def program_of(rdd: LineageRDD) -> Program:
-    context = rdd.ctx
-    context._take_commits()
+    book = rdd.ctx.book
+    book.take_commits()
     behind = set(_nodes_behind(rdd.node))
-    stages = {number for number, info in context._stages.items() if info.base.node.id in behind}
+    stages = {number for number, info in book.stages.items() if info.base.node.id in behind}
     size = records = whole = 0
-    for (stage, part), attempts in context._tables.items():
+    for (stage, part), attempts in book.committed.items():
         good = [(attempt, told) for attempt, told in attempts.items() if told[2] is None]
         if stage in stages and good:
             attempt, told = good[-1]
             size, records = size + told[0], records + told[1]
-            whole += _size(path_of(context._directory, (stage, part, attempt)))
-    read = _read(context, behind)
-    seconds = context._seconds.get(rdd.node.id, read / _TEXT_A_SECOND)
+            whole += _size(path_of(book.directory, (stage, part, attempt)))
+    read = _read(book, behind)
+    seconds = book.seconds.get(rdd.node.id, read / _TEXT_A_SECOND)
     kept = [Kept(STORED, size, 0.0)] if size else []
     if whole:
         kept.append(Kept(PROPAGATED, size + whole, seconds))
@@ -49,9 +50,9 @@ def _nodes_behind(top: Node) -> dict[int, Node]:
 
 def files_of(rdd: LineageRDD) -> tuple[str, ...]:
     """The text files that it reads."""
-    context = rdd.ctx
-    splits = [context._splits[number] for number in sorted(_nodes_behind(rdd.node)) if number in context._splits]
-    return tuple(dict.fromkeys(split.local or split.path for each in splits for split in each.load()))
+    readings = rdd.ctx.book.readings
+    found = [readings[number] for number in sorted(_nodes_behind(rdd.node)) if number in readings]
+    return tuple(dict.fromkeys(split.local or split.path for reading in found for split in reading.load()))
 
 
 def steps_behind(rdd: LineageRDD) -> tuple[str, ...]:
@@ -60,10 +61,10 @@ def steps_behind(rdd: LineageRDD) -> tuple[str, ...]:
     return tuple(step_name(node) for node in found if node is not rdd.node and not node.hidden)
 
 
-def _read(context: LineageContext, behind: set[int]) -> int:
-    return sum(
-        split.length for number in behind if number in context._splits for split in context._splits[number].load()
-    )
+def _read(book: LiveBook, behind: set[int]) -> int:
+    """Bytes of the files."""
+    readings = [book.readings[number] for number in sorted(behind) if number in book.readings]
+    return sum(split.length for reading in readings for split in reading.load())
 
 
 def _size(path: str) -> int:

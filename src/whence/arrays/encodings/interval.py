@@ -206,77 +206,90 @@ def _is_sorted(outs: Numbers, inns: Numbers) -> bool:
 
 def _merge_inputs(rows: Rows, a: int) -> Rows:
     """Rows of the same outputs whose inputs touch along coordinate a become one."""
-    others = [rows.low, rows.high, np.delete(rows.from_, a, 1), np.delete(rows.to, a, 1)]
-    order, join = _neighbours(others, rows.from_[:, a], rows.to[:, a])
+    same = _equal(_columns_of(rows.low, rows.high), len(rows))
+    crowded = np.zeros(len(rows), bool)
+    crowded[1:] |= same
+    crowded[:-1] |= same
+    if not crowded.any():  # every output has one row: nothing to merge, and the order stays
+        return rows
+    some = rows.at(crowded)
+    others = _columns_of(some.low, some.high, np.delete(some.from_, a, 1), np.delete(some.to, a, 1))
+    order = np.lexsort((some.from_[:, a], _mixed(others, len(some))))
+    join = _touch(others, some.from_[:, a], some.to[:, a], order)
     if not join.any():
         return rows
-    rows = rows.at(order)
+    some = some.at(order)
     begins, ends = _ends(join)
-    to = rows.to[ends]
-    return replace(rows.at(begins), to=to)
+    merged = replace(some.at(begins), to=some.to[ends])
+    made = _joined([rows.at(~crowded), merged])
+    axes = made.low.shape[1]
+    return made.at(np.lexsort([made.low[:, d] for d in range(axes - 1, -1, -1)])) if axes else made
 
 
 def _merge_outputs(rows: Rows, d: int) -> Rows:
     """Rows that touch along output axis d become one where their inputs are the same, or move along with d."""
-    if len(rows) < 2:
-        return rows
     ways = list(product((False, True), repeat=rows.from_.shape[1]))
     if len(ways) > 16:
         ways = [way for way in ways if sum(way) <= 1 or all(way)]
-    # Some rows in a row tell which way merges most; the others are tried on what is left.
+    # Some rows in a row tell which ways merge, and which most.
     sample = rows.at(slice(0, _SAMPLE))
-    ways.sort(key=lambda way: (len(_merged_along(sample, d, way)[0]), sum(way)))
-    done: list[Rows] = []
-    for way in ways:
-        if len(rows) < 2:
-            break
-        merged, single = _merged_along(rows, d, way)
-        done.append(merged.at(~single))
-        rows = merged.at(single)
-    done.append(rows)
-    return Rows(*(np.concatenate([getattr(r, name) for r in done]) for name in ("low", "high", "from_", "to", "axis")))
+    left = {way: len(_merged_along(sample, d, way, sort=True)) for way in ways}
+    ways = sorted((way for way in ways if left[way] < len(sample)), key=lambda way: (left[way], sum(way)))
+    # Neighbours that stand together already (along the innermost axis all do) are merged without sorting.
+    for sort in (False, True):
+        for way in ways:
+            rows = _merged_along(rows, d, way, sort=sort)
+    return rows
 
 
-def _merged_along(rows: Rows, d: int, way: tuple[bool, ...]) -> tuple[Rows, NDArray[np.bool_]]:
-    """What the rows become when these input coordinates move with d, and which of them took no other in."""
+def _merged_along(rows: Rows, d: int, way: tuple[bool, ...], *, sort: bool) -> Rows:
+    """What the rows become when these input coordinates move with d."""
+    if len(rows) < 2:
+        return rows
     moving = np.array(way, bool)
     able = np.ones(len(rows), bool)
     if moving.any():  # only what stands still so far, over a single step of d, can be counted from there
         able = (rows.axis[:, moving] == _STILL).all(axis=1) & (rows.low[:, d] == rows.high[:, d])
     shift = np.where(moving, rows.low[:, d : d + 1], 0)
     from_, to = rows.from_ - shift, rows.to - shift
-    others = [np.delete(rows.low, d, 1), np.delete(rows.high, d, 1), from_, to, rows.axis, able[:, None]]
-    order, join = _neighbours(others, rows.low[:, d], rows.high[:, d])
-    join &= able[order][1:]
-    rows, from_, to = rows.at(order), from_[order], to[order]
+    others = _columns_of(np.delete(rows.low, d, 1), np.delete(rows.high, d, 1), from_, to, rows.axis)
+    others.append(able)
+    order = np.lexsort((rows.low[:, d], _mixed(others, len(rows)))) if sort else np.arange(len(rows))
+    join = _touch(others, rows.low[:, d], rows.high[:, d], order)
+    join &= able[order[1:]]
+    if not join.any():
+        return rows
     begins, ends = _ends(join)
-    high = rows.high[begins].copy()
-    high[:, d] = rows.high[ends, d]
-    single = begins == ends
-    keep = single[:, None] | ~moving
-    made = rows.at(begins)
-    return (
-        Rows(
-            made.low,
-            high,
-            np.where(keep, made.from_, from_[begins]),
-            np.where(keep, made.to, to[begins]),
-            np.where(keep, made.axis, d),
-        ),
-        single,
+    first, last = order[begins], order[ends]
+    made = rows.at(first)
+    high = made.high.copy()
+    high[:, d] = rows.high[last, d]
+    keep = (first == last)[:, None] | ~moving
+    return Rows(
+        made.low,
+        high,
+        np.where(keep, made.from_, from_[first]),
+        np.where(keep, made.to, to[first]),
+        np.where(keep, made.axis, d),
     )
 
 
-def _neighbours(others: list[NDArray[Any]], low: Ints, high: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-    """An order, and for each but the first of it whether it touches the one before and is otherwise the same."""
-    columns = [table[:, k] for table in others for k in range(table.shape[1])]
-    order = np.arange(len(low))
-    join = _touch(columns, low, high, order)
-    # Where neighbours stand together already (the usual case of the innermost axis), nothing has to be sorted.
-    if len(low) > 1 and not join.mean() > 0.5:
-        order = np.lexsort((low, _mixed(columns, len(low))))
-        join = _touch(columns, low, high, order)
-    return order, join
+def _columns_of(*tables: Ints) -> list[NDArray[Any]]:
+    return [table[:, k] for table in tables for k in range(table.shape[1])]
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return Rows(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "from_", "to", "axis"))
+    )
+
+
+def _equal(columns: list[NDArray[Any]], count: int) -> NDArray[np.bool_]:
+    """For each row but the first, whether it is the same as the one before."""
+    same: NDArray[np.bool_] = np.ones(max(count - 1, 0), bool)
+    for column in columns:
+        same &= column[1:] == column[:-1]
+    return same
 
 
 def _touch(columns: list[NDArray[Any]], low: Ints, high: Ints, order: Ints) -> NDArray[np.bool_]:

@@ -23,6 +23,9 @@ class Chosen(Operator):
 
     def write(self, outcells: NDArray[np.int64], input_shape: Shape, output_shape: Shape, i: int) -> None:
         """These output cells depend on the cell of input i that broadcasts there."""
+        if input_shape == output_shape:
+            self.lwrite_many(outcells, outcells, i)
+            return
         rows, cells = broadcast(output_shape, input_shape).backward(outcells)
         self.lwrite_many(outcells[rows], cells, i)
 

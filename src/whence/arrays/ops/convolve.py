@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,51 @@ class Neighbours:
     offsets: Ints
     mode: str
 
+    @property
+    def output_shape(self) -> Shape:
+        return self.shape
+
+    @property
+    def input_shape(self) -> Shape:
+        return self.shape
+
+    def many_backward(self, outcells: Ints) -> Ints:
+        """The cells that any of these depend on: marked in an array, offset by offset."""
+        if self.mode == "constant":
+            return self._shifted(outcells, 1)
+        marked = np.zeros(self.shape, dtype=bool)
+        for offset in self.offsets if len(outcells) else ():
+            near = [bordered(outcells[:, k] + offset[k], n, self.mode) for k, n in enumerate(self.shape)]
+            marked[tuple(near)] = True
+        return np.argwhere(marked)
+
+    def many_forward(self, incells: Ints) -> Ints:
+        if self.mode == "constant":
+            return self._shifted(incells, -1)
+        given = self._marked(incells)
+        marked = np.zeros(self.shape, dtype=bool)
+        for offset in self.offsets:
+            places = [bordered(np.arange(n) + offset[k], n, self.mode) for k, n in enumerate(self.shape)]
+            marked |= given[np.ix_(*places)]
+        return np.argwhere(marked)
+
+    def _shifted(self, cells: Ints, sign: int) -> Ints:
+        given = self._marked(cells)
+        marked = np.zeros(self.shape, dtype=bool)
+        for offset in (sign * self.offsets).tolist():
+            if all(abs(step) < length for step, length in zip(offset, self.shape, strict=True)):
+                ends = list(zip(offset, self.shape, strict=True))
+                there = tuple(slice(max(step, 0), length + min(step, 0)) for step, length in ends)
+                here = tuple(slice(max(-step, 0), length + min(-step, 0)) for step, length in ends)
+                marked[there] |= given[here]
+        return np.argwhere(marked)
+
+    def _marked(self, cells: Ints) -> NDArray[np.bool_]:
+        given = np.zeros(self.shape, dtype=bool)
+        if len(cells):
+            given[tuple(cells.T)] = True
+        return given
+
     def backward(self, outcells: Ints) -> Found:
         return self._found(outcells, 1)
 
@@ -71,11 +117,35 @@ class Neighbours:
         return rows, np.concatenate([part[1] for part in parts])
 
     def _some(self, cells: Ints, sign: int) -> Found:
-        rows = np.repeat(np.arange(len(cells)), len(self.offsets))
         if self.mode == "constant":
-            near = (cells[:, None, :] + sign * self.offsets[None]).reshape(len(rows), len(self.shape))
-            inside = ((near >= 0) & (near < np.array(self.shape, dtype=np.int64))).all(axis=1)
-            return once(rows[inside], near[inside], self.shape)
+            return self._plain(cells, sign)
+        # Away from the border no two offsets meet in one cell, and none has to be folded back.
+        low, high = self._reach
+        lengths = np.array(self.shape, dtype=np.int64)
+        away = ((cells + low >= 0) & (cells + high < lengths)).all(axis=1)
+        if sign < 0:  # and what lies beyond the border is folded onto cells that are not far from it
+            away &= ((cells - high >= 0) & (cells - low < lengths)).all(axis=1)
+            away &= ((cells >= high - low) & (cells < lengths - (high - low))).all(axis=1)
+        inner, outer = np.flatnonzero(away), np.flatnonzero(~away)
+        if not len(outer):
+            return self._plain(cells, sign)
+        rows, found = self._plain(cells[inner], sign)
+        border_rows, border = self._folded(cells[outer], sign)
+        return np.concatenate([inner[rows], outer[border_rows]]), np.concatenate([found, border])
+
+    @cached_property
+    def _reach(self) -> tuple[Ints, Ints]:
+        around = np.concatenate([self.offsets, np.zeros((1, len(self.shape)), dtype=np.int64)])
+        return around.min(axis=0), around.max(axis=0)
+
+    def _plain(self, cells: Ints, sign: int) -> Found:
+        rows = np.repeat(np.arange(len(cells)), len(self.offsets))
+        near = (cells[:, None, :] + sign * self.offsets[None]).reshape(len(rows), len(self.shape))
+        inside = ((near >= 0) & (near < np.array(self.shape, dtype=np.int64))).all(axis=1)
+        return (rows, near) if inside.all() else (rows[inside], near[inside])
+
+    def _folded(self, cells: Ints, sign: int) -> Found:
+        rows = np.repeat(np.arange(len(cells)), len(self.offsets))
         columns: list[Ints] = []
         which = np.tile(np.arange(len(self.offsets)), len(cells))
         taken = np.arange(len(rows))

@@ -12,7 +12,7 @@ from whence.arrays.cells import Shape, size_of
 from whence.arrays.operator import Mode
 from whence.arrays.ops.mapped import Mapped, expect, takes
 from whence.arrays.ops.relation import Relation, Separable
-from whence.arrays.ops.shapes import axes_of, axis_of, lanes, running
+from whence.arrays.ops.shapes import axes_of, lane_of, lanes, running
 
 
 class Reduce(Mapped):
@@ -49,10 +49,11 @@ class Cumulative(Mapped):
 
     def run(self, *inputs: NDArray[Any], cur_modes: frozenset[Mode]) -> NDArray[Any]:
         takes(self, inputs, 1)
-        shape = (size_of(inputs[0].shape),) if self.axis is None else inputs[0].shape
+        flat = lane_of(self.axis, inputs[0].ndim) is None
+        shape = (size_of(inputs[0].shape),) if flat else inputs[0].shape
         result = np.asarray(self.f(inputs[0], axis=self.axis))
         return expect(self, result, shape, inputs, "f must give as many cells as it gets")
 
     def relations(self, input_shapes: tuple[Shape, ...], output_shape: Shape) -> list[Relation]:
         shape = input_shapes[0]
-        return [running(shape, None if self.axis is None else axis_of(self.axis, len(shape)))]
+        return [running(shape, lane_of(self.axis, len(shape)))]

@@ -22,6 +22,12 @@ class Spans(NamedTuple):
 
 
 class Link(Protocol):
+    @property
+    def inputs(self) -> int: ...
+
+    @property
+    def outputs(self) -> int: ...
+
     def back(self, at: Ints) -> Spans: ...
 
     def forth(self, at: Ints) -> Spans: ...
@@ -68,6 +74,14 @@ class Wrapped:
     length: int
     shift: int
 
+    @property
+    def inputs(self) -> int:
+        return self.length
+
+    @property
+    def outputs(self) -> int:
+        return self.length
+
     def back(self, at: Ints) -> Spans:
         return Spans((at - self.shift) % max(self.length, 1), np.ones_like(at))
 
@@ -84,6 +98,11 @@ class Window:
     left: int
     right: int
 
+    @property
+    def is_running(self) -> bool:
+        """From the first input on, whatever the output."""
+        return self.left + 1 >= self.outputs
+
     def back(self, at: Ints) -> Spans:
         return clipped(at - self.left, at + self.right + 1, self.inputs)
 
@@ -96,6 +115,7 @@ class Table:
 
     def __init__(self, inputs: int, starts: Ints, counts: Ints, items: Ints) -> None:
         self.inputs = inputs
+        self.outputs = len(starts)
         self.spans = Spans(starts, counts, items)
 
     @classmethod

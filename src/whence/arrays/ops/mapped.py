@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whence.arrays.cells import Shape
 from whence.arrays.errors import ArrayError
 from whence.arrays.operator import Mode, Operator
-from whence.arrays.ops.relation import Relation
+from whence.arrays.ops.relation import Relation, Shares, alike
 
 REMEMBERED = 8
 
@@ -46,6 +46,24 @@ class Mapped(Operator):
 
     def map_f_many(self, incells: NDArray[np.int64], i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return self.relation(i).forward(incells)
+
+    # --- what a question about many cells may take instead of the map functions: arrays/maps.py
+
+    def alike_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64]:
+        """Some of the cells, whose lineage together is that of all of them."""
+        return alike(self.relation(i), outcells, backward=True)
+
+    def alike_f(self, incells: NDArray[np.int64], i: int) -> NDArray[np.int64]:
+        return alike(self.relation(i), incells, backward=False)
+
+    def together_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
+        """All that any of the cells depends on, or None where there is no shorter way."""
+        relation = self.relation(i)
+        return relation.many_backward(outcells) if isinstance(relation, Shares) else None
+
+    def together_f(self, incells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
+        relation = self.relation(i)
+        return relation.many_forward(incells) if isinstance(relation, Shares) else None
 
     def map_b(self, outcell: tuple[int, ...], i: int) -> NDArray[np.int64]:
         return self.map_b_many(one(outcell), i)[1]

@@ -8,21 +8,54 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.cells import Shape, coordinates, flat, size_of
-from whence.arrays.ops.links import Affine, Ints, Link, Spans, spread
+from whence.arrays.ops.links import Affine, Ints, Link, Spans, Window, spread
 
 Found = tuple[Ints, Ints]
 
 
 class Relation(Protocol):
+    @property
+    def output_shape(self) -> Shape: ...
+
+    @property
+    def input_shape(self) -> Shape: ...
+
     def backward(self, outcells: Ints) -> Found: ...
 
     def forward(self, incells: Ints) -> Found: ...
+
+
+@runtime_checkable
+class Shares(Protocol):
+    """A relation of which many cells have lineage in common: a question about a set of them takes a shorter way."""
+
+    def many_backward(self, outcells: Ints) -> Ints:
+        """All that any of these cells depends on; cells may be there twice."""
+        ...
+
+    def many_forward(self, incells: Ints) -> Ints: ...
+
+
+def alike(relation: Relation, cells: Ints, backward: bool) -> Ints:
+    """Some of these cells that all together depend on, or reach, what all of them do.
+
+    A thousand cells of one row of a product depend on the same thousand cells: asking about one of them is enough."""
+    if isinstance(relation, Separable):
+        return relation.alike_back(cells) if backward else relation.alike_forth(cells)
+    if isinstance(relation, Chain):
+        return alike(relation.last if backward else relation.first, cells, backward)
+    if isinstance(relation, Reshaped):
+        outer = relation.output_shape if backward else relation.input_shape
+        inner = relation.inner_output if backward else relation.inner_input
+        some = alike(relation.inner, coordinates(flat(cells, outer), inner), backward)
+        return coordinates(flat(some, inner), outer)
+    return cells
 
 
 def all_cells(shape: Shape) -> Ints:
@@ -41,6 +74,11 @@ def once(rows: Ints, cells: Ints, shape: Shape) -> Found:
 
 def product(asked: int, axes: Sequence[Spans]) -> Found:
     """For each row the product of its spans, in C order."""
+    if all((spans.counts == 1).all() for spans in axes):
+        single = np.empty((asked, len(axes)), dtype=np.int64)
+        for axis, (starts, _, items) in enumerate(axes):
+            single[:, axis] = starts if items is None else items[starts]
+        return np.arange(asked), single
     total = np.ones(asked, dtype=np.int64)
     for spans in axes:
         total = total * spans.counts
@@ -79,6 +117,19 @@ class Separable:
     input_shape: Shape
     axes: tuple[Span | Linked, ...]
 
+    def __post_init__(self) -> None:
+        good = len(self.axes) == len(self.input_shape)
+        for axis, length in zip(self.axes, self.input_shape, strict=False):
+            if isinstance(axis, Linked):
+                good &= axis.axis < len(self.output_shape) and axis.link.inputs == length
+                good = good and axis.link.outputs == self.output_shape[axis.axis]
+            else:
+                good &= 0 <= axis.start <= axis.stop <= length
+        if not good:
+            raise ValueError(
+                f"This is no relation between shapes {self.output_shape} and {self.input_shape}: {self.axes}"
+            )
+
     def backward(self, outcells: Ints) -> Found:
         asked = len(outcells)
         spans = []
@@ -101,6 +152,39 @@ class Separable:
         kept = np.flatnonzero(reaches)
         rows, cells = product(len(kept), [_some(each, kept) for each in spans])
         return kept[rows], cells
+
+    def alike_back(self, outcells: Ints) -> Ints:
+        followed = {axis.axis: axis.link for axis in self.axes if isinstance(axis, Linked)}
+        return _one_of_each(outcells, followed, self.output_shape, last=True)
+
+    def alike_forth(self, incells: Ints) -> Ints:
+        reaches = np.ones(len(incells), dtype=bool)
+        for number, axis in enumerate(self.axes):
+            if isinstance(axis, Span):
+                reaches &= (incells[:, number] >= axis.start) & (incells[:, number] < axis.stop)
+        following = {number: axis.link for number, axis in enumerate(self.axes) if isinstance(axis, Linked)}
+        return _one_of_each(incells if reaches.all() else incells[reaches], following, self.input_shape, last=False)
+
+
+def _one_of_each(cells: Ints, links: dict[int, Link], shape: Shape, last: bool) -> Ints:
+    """One of the cells for each different combination of coordinates along the linked axes.
+
+    Of cells that differ only along an axis of running totals the last depends on all that the others do, and the first
+    reaches all that the others reach."""
+    totals = [axis for axis, link in links.items() if isinstance(link, Window) and link.is_running]
+    if len(links) == len(shape) and not totals:
+        return cells
+    running = totals[0] if totals else None
+    numbers = np.zeros(len(cells), dtype=np.int64)
+    for axis in links:
+        if axis != running:
+            numbers = numbers * shape[axis] + cells[:, axis]
+    if running is None:
+        return cells[np.unique(numbers, return_index=True)[1]]
+    order = np.lexsort((cells[:, running] if not last else -cells[:, running], numbers))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = numbers[order][1:] != numbers[order][:-1]
+    return cells[order[first]]
 
 
 def _same(asked: int, start: int, stop: int) -> Spans:
@@ -131,19 +215,28 @@ class Pairs:
     def __init__(self, output_shape: Shape, input_shape: Shape, pairs: Callable[[], tuple[Ints, Ints]]) -> None:
         self.output_shape = output_shape
         self.input_shape = input_shape
-        self._pairs = pairs
+        self._made = pairs
 
     @cached_property
-    def _sides(self) -> tuple[_Side, _Side]:
-        outs, ins = self._pairs()
-        return _Side.of(outs, ins, size_of(self.output_shape)), _Side.of(ins, outs, size_of(self.input_shape))
+    def _pairs(self) -> tuple[Ints, Ints]:
+        return self._made()
+
+    @cached_property
+    def _back(self) -> _Side:
+        outs, ins = self._pairs
+        return _Side.of(outs, ins, size_of(self.output_shape))
+
+    @cached_property
+    def _forth(self) -> _Side:
+        outs, ins = self._pairs
+        return _Side.of(ins, outs, size_of(self.input_shape))
 
     def backward(self, outcells: Ints) -> Found:
-        rows, found = self._sides[0].find(flat(outcells, self.output_shape))
+        rows, found = self._back.find(flat(outcells, self.output_shape))
         return rows, coordinates(found, self.input_shape)
 
     def forward(self, incells: Ints) -> Found:
-        rows, found = self._sides[1].find(flat(incells, self.input_shape))
+        rows, found = self._forth.find(flat(incells, self.input_shape))
         return rows, coordinates(found, self.output_shape)
 
 
@@ -165,15 +258,34 @@ class _Side:
         return rows, self.values[places]
 
 
-def moved(output_shape: Shape, input_shape: Shape, origin: Callable[[], NDArray[np.int64]]) -> Pairs:
+class Moved:
     """Cells that moved: `origin()` has, in the output's shape, the number of the input cell at each place, or -1."""
 
-    def pairs() -> tuple[Ints, Ints]:
-        origins = np.asarray(origin(), dtype=np.int64).reshape(-1)
-        outs = np.flatnonzero(origins >= 0)
-        return outs, origins[outs]
+    def __init__(self, output_shape: Shape, input_shape: Shape, origin: Callable[[], NDArray[np.int64]]) -> None:
+        self.output_shape = output_shape
+        self.input_shape = input_shape
+        self._made = origin
 
-    return Pairs(output_shape, input_shape, pairs)
+    @cached_property
+    def _origin(self) -> Ints:
+        return np.asarray(self._made(), dtype=np.int64).reshape(-1)
+
+    @cached_property
+    def _reached(self) -> _Side:
+        outs = np.flatnonzero(self._origin >= 0)
+        ins = self._origin[outs]
+        first = np.zeros(size_of(self.input_shape) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(ins, minlength=len(first) - 1), out=first[1:])
+        return _Side(first, outs[np.argsort(ins, kind="stable")])
+
+    def backward(self, outcells: Ints) -> Found:
+        found = self._origin[flat(outcells, self.output_shape)]
+        rows = np.flatnonzero(found >= 0)
+        return rows, coordinates(found[rows], self.input_shape)
+
+    def forward(self, incells: Ints) -> Found:
+        rows, found = self._reached.find(flat(incells, self.input_shape))
+        return rows, coordinates(found, self.output_shape)
 
 
 @dataclass(frozen=True)
@@ -185,6 +297,11 @@ class Reshaped:
     inner_output: Shape
     inner_input: Shape
     inner: Relation
+
+    def __post_init__(self) -> None:
+        pairs = (self.output_shape, self.inner_output), (self.input_shape, self.inner_input)
+        if any(size_of(outer) != size_of(inner) for outer, inner in pairs):
+            raise ValueError(f"These shapes do not have the same cells: {pairs}")
 
     def backward(self, outcells: Ints) -> Found:
         rows, cells = self.inner.backward(coordinates(flat(outcells, self.output_shape), self.inner_output))
@@ -203,6 +320,10 @@ class Chain:
     input_shape: Shape
     last: Relation
     first: Relation
+
+    def __post_init__(self) -> None:
+        if self.last.input_shape != self.first.output_shape:
+            raise ValueError(f"Steps that do not meet: {self.last.input_shape} and {self.first.output_shape}")
 
     def backward(self, outcells: Ints) -> Found:
         rows, between = self.last.backward(outcells)

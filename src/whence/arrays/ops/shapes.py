@@ -22,8 +22,8 @@ def axis_of(axis: Any, ndim: int) -> int:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(ndim))
+    if axis is None or (ndim == 0 and not isinstance(axis, Iterable) and axis in (0, -1)):
+        return tuple(range(ndim))  # numpy lets a 0-d array have one axis when it is reduced
     if isinstance(axis, Iterable):
         return tuple(axis_of(each, ndim) for each in axis)
     return (axis_of(axis, ndim),)
@@ -141,9 +141,14 @@ def lanes(input_shape: Shape, axes: Sequence[int], keepdims: bool, before: Shape
     return Separable(tuple(lengths), input_shape, tuple(found))
 
 
+def lane_of(axis: Any, ndim: int) -> int | None:
+    """The axis of a running function; None where the array is taken as a flat one."""
+    return None if axis is None or (ndim == 0 and axis in (0, -1)) else axis_of(axis, ndim)
+
+
 def running(input_shape: Shape, axis: int | None, output_shape: Shape | None = None, later: int = 0) -> Relation:
     """A cell and those before it in its lane; `later` is how many made-up cells stand in front."""
-    if axis is None:
+    if axis is None or not input_shape:
         length = size_of(input_shape)
         shape = (length,) if output_shape is None else output_shape
         return in_c_order(shape, input_shape, Window(length, size_of(shape), length + later, -later))
