@@ -107,8 +107,8 @@ def in_astronomy(w: Any, args: Any) -> Result:
     ]
     line = (
         f"astronomy, chosen: run time {figures['chosen run time']:.2f}x (promised 1.3), disk "
-        f"{figures['chosen disk']:.3f}x the inputs (promised 1.5), backward {figures['chosen backward']:.0f}x faster than "
-        f"BlackBox (promised 255); FullOne run time {figures['FullOne run time']:.2f}x (promised 2)"
+        f"{figures['chosen disk']:.3f}x the inputs (promised 1.5), backward {figures['chosen backward']:.0f}x faster "
+        f"than BlackBox (promised 255); FullOne run time {figures['FullOne run time']:.2f}x (promised 2)"
     )
     columns = [
         "strategy",

@@ -40,10 +40,12 @@ class Arrays:
         operators = [node for node in self.workflow.nodes if node.operator is not None]
         seen = self._seen(operators, force)
         passing = self._passing(seen, questions)
-        return {
-            node.name: costs_of(seen[node], _strategies(node, force.get(node.name, ())), passing[node])
-            for node in operators
-        }
+        found = {}
+        for node in operators:
+            forced = force.get(node.name, ())
+            wanted = [s for s in _strategies(node, forced) if forced or s not in seen[node].skipped]
+            found[node.name] = costs_of(seen[node], wanted, passing[node])
+        return found
 
     def _seen(self, operators: Sequence[Node], force: Mapping[str, Sequence[str]]) -> dict[Node, Observed]:
         folder = self._run.folder.path
@@ -149,7 +151,7 @@ def _mean(past: Sequence[Answered], inputs: float) -> Passing:
 
 
 def _knows(seen: Observed, strategy: str) -> bool:
-    return any(a.strategy == strategy for a in seen.answered)
+    return strategy in seen.skipped or any(a.strategy == strategy for a in seen.answered)
 
 
 def _bare(seen: Observed) -> Observed:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,9 @@ _PART = 200_000
 """Numbers of the lineage that every encoding is tried on first."""
 _MOST_SECONDS = 1.0
 """What takes longer is not tried any larger."""
+_LONG_ENOUGH = 10.0
+"""Seconds for one operator, after which the strategies that are left are not considered."""
+_ORDER = ("Blackbox", "Map", "Comp", "PayOne", "FullOne", "Comp:forward", "FullOne:forward", "FullMany", "PayMany")
 _WRITE = 5e8
 """Bytes that are written in a second."""
 
@@ -56,13 +59,18 @@ class Trial:
         self._written: dict[Mode, tuple[Written | None, Counted]] = {}
         self.seconds = 0.0
 
-    def of(self, strategies: Iterable[str]) -> tuple[list[Counted], list[Kept], list[Answered]]:
-        """What these strategies take."""
+    def of(self, strategies: Iterable[str]) -> tuple[list[Counted], list[Kept], list[Answered], list[str]]:
+        """What these strategies take; and those that were left out, since the others took long enough."""
         wrote: dict[str, Counted] = {}
         kept: list[Kept] = []
         answered: list[Answered] = []
-        for text in strategies:
+        skipped: list[str] = []
+        until = process_time() + _LONG_ENOUGH  # of the processor: others may use the machine, too
+        for text in sorted(strategies, key=_patience):
             strategy = Strategy.parse(text)
+            if process_time() > until:
+                skipped.append(text)
+                continue
             if strategy in (MAP, BLACKBOX):
                 answered += self._asked(strategy, None)
                 continue
@@ -72,7 +80,7 @@ class Trial:
                 one, asked = self._encoded(strategy, written, told)
                 kept.append(one)
                 answered += asked
-        return list(wrote.values()), kept, answered
+        return list(wrote.values()), kept, answered, skipped
 
     def _encoded(self, strategy: Strategy, written: Written | None, told: Counted) -> tuple[Kept, list[Answered]]:
         """A part of the lineage first: where all of it would take too long, the part has to speak for the whole."""
@@ -167,6 +175,11 @@ class Trial:
         return np.empty(0, np.int64)
 
 
+def _patience(text: str) -> tuple[int, str]:
+    """What is mostly chosen is tried first."""
+    return (_ORDER.index(text) if text in _ORDER else len(_ORDER), text)
+
+
 def _least(best: Answered | None, told: list[Answered], strategy: Strategy, direction: str) -> Answered | None:
     """One step through one input: the mean over the inputs."""
     if not told:
@@ -221,7 +234,7 @@ def tried(node: Node, seen: Observed, strategies: Sequence[str], arrays: Callabl
     inputs = [np.asarray(arrays(below)) for below in node.inputs]
     trial = Trial(node, inputs, np.asarray(arrays(node)))
     try:
-        written, kept, answered = trial.of(strategies)
+        written, kept, answered, skipped = trial.of(strategies)
     except WhenceError:  # what fails now, or comes out otherwise, keeps what was seen of it
         return seen
     modes = {w.mode for w in written}
@@ -232,4 +245,5 @@ def tried(node: Node, seen: Observed, strategies: Sequence[str], arrays: Callabl
         written=(*written, *(w for w in seen.written if w.mode not in modes)),
         kept=(*kept, *(k for k in seen.kept if k.strategy not in texts)),
         answered=(*answered, *seen.answered),
+        skipped=(*seen.skipped, *skipped),
     )

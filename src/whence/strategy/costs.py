@@ -92,6 +92,8 @@ class Observed:
     answered: tuple[Answered, ...] = ()
     entire: bool = False
     """All cells depend on all (entire_array)."""
+    skipped: tuple[str, ...] = ()
+    """Strategies that a trial left out, since the others took it long enough."""
 
     def mode(self, name: str) -> Written | None:
         return next((w for w in self.written if w.mode == name), None)
@@ -111,4 +113,5 @@ class Observed:
             kept=tuple(Kept(**k) for k in stored.get("kept", ())),
             answered=tuple(Answered(**a) for a in stored.get("answered", ())),
             entire=bool(stored.get("entire", False)),
+            skipped=tuple(stored.get("skipped", ())),
         )
