@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
-    from whence.arrays.folder import Shelf
     from whence.arrays.run import Run as ArrayRun
+    from whence.debug.array_runs import ArrayRuns
     from whence.debug.crossing import Crossings
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
@@ -53,6 +53,7 @@ class Session:
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
+        self._arrays: ArrayRuns | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
@@ -237,8 +238,13 @@ class Session:
             if self._crossing is None:
                 from whence.debug.living import Living
 
-                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
-                living = Living(self.lineage, lambda: self._context)
+                openers: dict[str, Callable[[Product], Flow]] = {
+                    "actors": self._open_actors,
+                    "rdd": self._open_rdds,
+                    "arrays": lambda product: self._array_runs.open_flow(product),
+                }
+                has_arrays = self._store.location.top is not None
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
                 self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
 
@@ -392,39 +398,21 @@ class Session:
         chunks: int | None = None,
     ) -> ArrayRun:
         """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
-        from whence.arrays.execute import execute
-
-        shelf = self._shelf()
-        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+        return self._array_runs.execute(wf, inputs, strategies, limit_disk, chunks)
 
     def reopen(self, run: str) -> ArrayRun:
         """A run of before, by its id, in any process on the same store."""
-        from whence.arrays.run import Run
+        return self._array_runs.reopen(run)
 
-        about = self._around_arrays()
-        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+    @property
+    def _array_runs(self) -> ArrayRuns:
+        with self._opening:
+            self._require_open()
+            if self._arrays is None:
+                from whence.debug.array_runs import ArrayRuns
 
-    def _shelf(self) -> Shelf:
-        from whence.arrays.folder import Shelf
-
-        self._require_open()
-        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
-            raise StoreError(
-                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
-                "attach with a directory for a store."
-            )
-        self._store.make()
-        return Shelf(self._files, self._store.seal)
-
-    def _around_arrays(self) -> dict[str, Any]:
-        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
-
-    def _shipped(self) -> SparkSession:
-        """Spark, whose executors have whence."""
-        from whence.rdd.ship import ship
-
-        ship(self.spark.sparkContext)
-        return self.spark
+                self._arrays = ArrayRuns(self, self._store, self._files)
+            return self._arrays
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""
