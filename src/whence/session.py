@@ -163,7 +163,7 @@ class Session:
         from whence.debug.planning import Rooms, plan_of
 
         self._require_open()
-        rooms = Rooms(self._plans, lambda: self.catalog, self._shelf, self._require_ours)
+        rooms = Rooms(self._plans, lambda: self.catalog, lambda: self._array_runs.shelf, self._require_ours)
         return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:

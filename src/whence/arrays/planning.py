@@ -36,6 +36,18 @@ class Arrays:
         """What each array is made from; inputs of the workflow from nothing."""
         return {node.name: tuple(below.name for below in node.inputs) for node in self.workflow.nodes}
 
+    @property
+    def sources(self) -> dict[str, str]:
+        """The inputs of the workflow that come from a table or a file, and its path."""
+        found = {}
+        for node in self.workflow.inputs:
+            told = self._run.source(node)
+            if told.get("kind") == "frame":
+                found[node.name] = str(self._run.folder.path.parent / "tables" / str(told["table"]))
+            elif told.get("path"):
+                found[node.name] = str(told["path"])
+        return found
+
     def costs(self, questions: Sequence[Question], force: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Cost]]:
         operators = [node for node in self.workflow.nodes if node.operator is not None]
         seen = self._seen(operators, force)

@@ -7,6 +7,7 @@ from its own front end; the choice among them is one (whence.strategy).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +19,8 @@ from whence.strategy import BACKWARD, DIRECTIONS, Cost, Limits, NoSuchStep, NoWa
 from whence.strategy.arrays import KINDS
 from whence.strategy.plan import name_of
 from whence.strategy.steps import Query, program_costs, query_costs
+
+_FRAME = re.compile(r"/arrays/(\d{8}-\d{6}-[0-9a-f]{8})/frames/(\d+)")
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class _Steps:
     """Name, DataFrame and plan of each query that was named."""
     rdds: dict[str, Any] = field(default_factory=dict)
     arrays: Any = None
+    arrived: set[str] = field(default_factory=set)
+    """Inputs of workflows that come from a table or a file: they are made from it, and are no steps."""
     unknown: set[str] = field(default_factory=set)
     """Names of which the catalogue knows nothing."""
 
@@ -147,8 +152,20 @@ class _Steps:
             return known
         name = f"query {len(self.frames) + 1}"
         self.frames.append((name, df, put_back(c, c.plan_of(df))))
-        self.inputs[name] = tuple(self._dataset(read) for read in datasets_of(c, df))
+        self.inputs[name] = tuple(self._read(read, where) for read, where in datasets_of(c, df))
         return name
+
+    def _read(self, name: str, where: str) -> str:
+        """What a query reads: an array, where it is the frame of one, else a table or a path."""
+        frame = _FRAME.search(where)
+        if frame is None:
+            return self._dataset(name)
+        from whence.arrays.run import Run
+
+        workflow = Run(self.rooms.arrays().open(frame[1])).workflow
+        if self.arrays is None:
+            self._open_arrays(workflow)
+        return str(workflow.nodes[int(frame[2])].name)
 
     def _result(self, rdd: Any) -> str:
         from whence.rdd.context import step_name
@@ -185,6 +202,9 @@ class _Steps:
 
         self.arrays = Arrays(self.rooms.arrays(), given)
         self.inputs.update(self.arrays.inputs)
+        for name, path in self.arrays.sources.items():
+            self.inputs[name] = (self._dataset(path),)
+            self.arrived.add(name)
 
     # --- ways
 
@@ -196,7 +216,7 @@ class _Steps:
             raise NoWay(
                 f"No way leads {asked.direction} from {asked.start} to {asked.to}: {made} is not made from {source}."
             )
-        return frozenset(step for step in found if self.inputs.get(step))
+        return frozenset(step for step in found if self.inputs.get(step) and step not in self.arrived)
 
     def _ways(self, made: str, source: str) -> set[str]:
         behind = self._behind(made)
@@ -231,7 +251,7 @@ class _Steps:
 
             found[name] = program_costs(program_of(rdd))
         for name, read in self.inputs.items():
-            if read and name not in found and (name in asked or name in force):
+            if read and name not in found and name not in self.arrived and (name in asked or name in force):
                 found[name] = query_costs(self._written(name, name in asked))
         return found
 

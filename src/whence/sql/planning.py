@@ -54,18 +54,19 @@ def _timed(c: Catalyst, plan: Plan) -> float | None:
     return next((seconds for known, seconds in reversed(c.memory.timed) if known.sameResult(plan)), None)
 
 
-def datasets_of(c: Catalyst, df: DataFrame) -> tuple[str, ...]:
-    """The names of what the query reads."""
+def datasets_of(c: Catalyst, df: DataFrame) -> tuple[tuple[str, str], ...]:
+    """What the query reads: the name of each, and where it is."""
     tree = tree_of(c, c.normalise(put_back(c, c.plan_of(df))))
-    return tuple(dict.fromkeys(_names(c, tree)))
+    return tuple(dict.fromkeys(_read(c, tree)))
 
 
-def _names(c: Catalyst, tree: Node) -> Iterable[str]:
+def _read(c: Catalyst, tree: Node) -> Iterable[tuple[str, str]]:
     for node in tree.walk():
         if node.kind in SCANS:
-            yield dataset_of(c, node, None).name
+            found = dataset_of(c, node, None)
+            yield found.name, found.where
         elif node.kind == "View":
-            yield str(node.plan.desc().identifier().table())
+            yield str(node.plan.desc().identifier().table()), ""
 
 
 def same(c: Catalyst, one: DataFrame, other: Plan) -> bool:
