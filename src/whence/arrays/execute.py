@@ -54,8 +54,9 @@ def execute(
 
 def _workflow(target: Any) -> tuple[Workflow, dict[str, Any]]:
     """As it is now: what is added later is not of this run."""
+    held: dict[str, Any] = {}
     if isinstance(target, Workflow):
-        workflow, held = Workflow.of(target.nodes), {}
+        workflow = Workflow.of(target.nodes)
     else:
         from whence.arrays.recorded import gather
 
