@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
+    from whence.strategy import Plan
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -151,13 +152,34 @@ class Session:
         return verify_rows(self.lineage(df), rows)
 
     @contextmanager
-    def capture(self) -> Iterator[None]:
-        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+    def capture(self, plan: Plan | None = None) -> Iterator[None]:
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md).
+
+        `plan`: what is kept of the steps that it names; `w.strategy(...)` makes one (strategy.md)."""
         from whence.sql.capture import Capture
 
         self._store.make("sql", FACTS)
-        with Capture(self._plans()).open():
+        with Capture(self._plans(), plan).open():
             yield
+
+    def strategy(
+        self,
+        limit_disk: float | None = None,
+        limit_runtime: float | None = None,
+        workload: Iterable[Any] = (),
+        force: Mapping[Any, Any] | None = None,
+        workflow: Any = None,
+    ) -> Plan:
+        """What to keep of each step, so that the workload's questions take the least time (strategy.md).
+
+        `limit_disk`: bytes; `limit_runtime`: seconds added to a run; `workload`: (direction, start, to) or (direction,
+        start, to, weight); `force`: what a step keeps in any case. The plan is followed by being given to `execute`,
+        to `capture`, or to `w.context.strategy`."""
+        from whence.debug.planning import Rooms, plan_of
+
+        self._require_open()
+        rooms = Rooms(self._plans, lambda: self.catalog, lambda: self._array_runs.shelf, self._require_ours)
+        return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""

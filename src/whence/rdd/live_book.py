@@ -46,6 +46,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.asking = self.depth = 0
         self.names: list[str] = []
+        self.strategy: str | None = None  # of the result that an action computes, where a plan names it
 
 
 class LiveBook:
@@ -63,6 +64,7 @@ class LiveBook:
         self.committed: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self.readers: dict[tuple[int, int], Key] = {}
         self.computed: dict[int, tuple[LineageRDD, int | None]] = {}
+        self.seconds: dict[int, float] = {}  # of the last action that computed all of an RDD, by its node
         self.shown: set[int] = set()  # results that an action gave to the program
         self.handed: dict[int, LineageRDD] = {}  # by the JVM's RDD id: what DataFrames were made from
         self.bridges: dict[int, Any] = {}  # the same, with what is known about their rows (opening.HandedOver)

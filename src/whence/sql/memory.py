@@ -86,6 +86,8 @@ class Memory:
     writes: dict[str, JavaObject] = field(default_factory=dict)
     # Tables whose rows were seen to be those that their captured query gives: their files, and the columns compared.
     compared: set[tuple[frozenset[FileVersion], tuple[str, ...]]] = field(default_factory=set)
+    # Queries that actions under capture computed whole, and the seconds that they took; the latest last (planning.py).
+    timed: list[tuple[JavaObject, float]] = field(default_factory=list)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
