@@ -26,7 +26,7 @@ _OF_LINES = ("text", "csv", "json")
 
 
 def products_of(c: Catalyst, target: Target, plan: Plan, files: Mapping[str, tuple[int, int]]) -> list[Product]:
-    """What a captured write of a query tells the store; nothing of files that have no lines, which only queries read."""
+    """What a captured write tells the store; nothing of files that have no lines, which only queries read."""
     if target.format not in _OF_LINES or not files:
         return []
     details = {
