@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from whence.model import WhenceError
-from whence.model.flow import Answer, Flow, Gathers, InFiles, RecordId, Records, Site
+from whence.model.flow import Answer, Flow, Gathers, InFiles, Queried, RecordId, Records, Site
 from whence.store.producers import Producers, Product
 
 Opener = Callable[[Product], "Flow"]
@@ -27,7 +27,7 @@ class Crossing:
     files: frozenset[str] = frozenset()
     ask: Callable[[Records], tuple[Flow, Records, tuple[str, ...]]] | None = None
     """Where identities mean nothing to the other flow: the question for it, and what may widen the answer there."""
-    arrive: Callable[[Records], list[RecordId]] | None = None
+    arrive: Callable[[Records], tuple[list[RecordId], tuple[str, ...]]] | None = None
     """The same on the way forward: which records of `site` these of the other flow are."""
 
 
@@ -52,7 +52,8 @@ class Crossings:
         ended: list[str] = []
         made: dict[tuple[str, str], list[Product]] = defaultdict(list)
         for product in self.producers().of(files).values():
-            if product.kind in self.openers:
+            # What a query reads of a captured write it goes through by itself (sql/writes.py), or says why it cannot.
+            if product.kind in self.openers and not (product.kind == "sql" and isinstance(flow, Queried)):
                 made[product.kind, product.run].append(product)
         for (kind, _), products in made.items():
             there = [product for product in products if product.is_there]
@@ -185,7 +186,9 @@ def arriving(
             if output != crossing.output:
                 continue
             if crossing.arrive is not None:
-                ids += crossing.arrive(records)
+                there, more = crossing.arrive(records)
+                ids += there
+                widened += more
             else:
                 ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
     return list(dict.fromkeys(ids))

@@ -1,62 +1,72 @@
-"""Flows of this session that made what another one reads: DataFrames made from RDDs, and RDDs made from DataFrames.
+"""Flows of this session that made what another one reads: DataFrames made from RDDs, RDDs made from DataFrames, and
+(array_runs.py) arrays made from DataFrames.
 
-Where both tell records by partition and number, these go over as they are. Where a query tells rows by what they hold
-(after a shuffle an RDD need not give them in the same order again) the values go over: equal rows are one record then,
-and it is said if that brings in more than was asked for."""
+From DataFrames to RDDs, records go over by partition and number (sql/handed.py). From RDDs to DataFrames, rows go over
+by what they hold: where that brings in more rows than were asked for, because others are equal, it is said."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whence.debug.crossing import Crossing
 from whence.model.flow import Flow, RecordId, Records, Site
 from whence.rdd.flow import RddFlow
-from whence.rdd.opening import flow_behind
-from whence.sql.flow import SqlFlow, equal_to
+from whence.rdd.opening import handed_over
+from whence.sql.flow import SqlFlow, SqlRecords, equal_to
+from whence.sql.handed import records_of, told_of
 from whence.sql.lineage import SqlLineage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from whence.debug.array_runs import ArrayRuns
     from whence.rdd.context import LineageContext
 
 
 class Living:
     def __init__(
-        self, lineage: Callable[[DataFrame], SqlLineage], context: Callable[[], LineageContext | None]
+        self,
+        lineage: Callable[[DataFrame], SqlLineage],
+        context: Callable[[], LineageContext | None],
+        arrays: Callable[[], ArrayRuns | None] = lambda: None,
     ) -> None:
         self._lineage = lineage
         self._context = context
+        self._arrays = arrays
 
     def behind(self, flow: Flow, site: Site) -> Crossing | None:
         if isinstance(flow, SqlFlow):
             return self._rdd_behind(flow, site)
         if isinstance(flow, RddFlow):
             return self._query_behind(flow, site)
-        return None
+        arrays = self._arrays()
+        return None if arrays is None else arrays.behind(flow, site)
 
     def _rdd_behind(self, query: SqlFlow, site: Site) -> Crossing | None:
         context = self._context()
         below = query.rdd_below(site)
         if context is None or below is None:
             return None
-        flow = flow_behind(below, context)
-        if flow is None or flow.result is None:
+        handed = handed_over(below, context)
+        if handed is None:
             return None
-        output = flow.site_of(flow.result.node.id)
+        flow = RddFlow(context.book, context, handed.rdd)
         if not query.by_contents(site):
-            return Crossing(site, flow, output)
+            return Crossing(site, flow, handed.site)
+        c, place = query.lineage.c, query.places(site)[0]
 
         def ask(records: Records) -> tuple[Flow, Records, tuple[str, ...]]:
-            values = records.values()
-            found = flow.take_values(output, [*values, *(value[0] for value in values if len(value) == 1)])
-            return flow, found, _more(found.count(), len(values), site)
+            # Equal rows are witnesses together: whatever one of them made, the others made too.
+            assert isinstance(records, SqlRecords)
+            return flow, flow.take(handed.site, records_of(c, handed, place, records.identities())), ()
 
-        def arrive(records: Records) -> list[RecordId]:
-            return query.take_values(site, [_row(value) for value in records.values()]).ids()
+        def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
+            ids = records.ids()
+            told, equal = told_of(c, handed, place, ids)
+            return list(told), _more(equal, len(ids), site)
 
-        return Crossing(site, flow, output, ask=ask, arrive=arrive)
+        return Crossing(site, flow, handed.site, ask=ask, arrive=arrive)
 
     def _query_behind(self, program: RddFlow, site: Site) -> Crossing | None:
         frame = program.frame_of(site)
@@ -66,21 +76,16 @@ class Living:
 
         def ask(records: Records) -> tuple[Flow, Records, tuple[str, ...]]:
             values = records.values()
-            picked = SqlFlow(self._lineage(equal_to(frame, values)))
+            picked = SqlFlow(self._lineage(equal_to(flow.lineage.c, frame, values)))
             found = picked.all()
             return picked, found, _more(found.count(), len(values), site)
 
-        def arrive(records: Records) -> list[RecordId]:
-            return program.take_values(site, records.values()).ids()
+        def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
+            values = records.values()
+            ids = program.take_values(site, values).ids()
+            return ids, _more(len(ids), len(values), site)
 
         return Crossing(site, flow, flow.outputs[0], ask=ask, arrive=arrive)
-
-
-def _row(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A record of an RDD as the row that a DataFrame made of it."""
-    if len(value) == 1 and isinstance(value[0], tuple | list):
-        return tuple(value[0])
-    return value
 
 
 def _more(found: int, asked: int, site: Site) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from whence.rdd.codec import Ints
 from whence.rdd.records import records_at
 from whence.rdd.textfiles import check_unchanged
 from whence.rdd.walk import Place, State
+from whence.store.producers import file_key
 
 if TYPE_CHECKING:
     from whence.rdd.flow import RddFlow
@@ -50,6 +51,19 @@ class RddRecords:
             return sum(map(len, self.state.values()))
         return len(self.ids())
 
+    def in_files(self, keys: Collection[str]) -> RddRecords:
+        """Those that lie in these files."""
+        if self._told is not None:
+            told = tuple(one for one in self._told if one[0] in keys)
+            return RddRecords(self.site, self.state, self.flow, self.widened, told, self.made)
+        book = self.flow.book
+        some = {
+            place: positions
+            for place, positions in self.state.items()
+            if file_key(book.source(place.stage).splits[place.part].path) in keys
+        }
+        return RddRecords(self.site, some, self.flow, self.widened)
+
     def ids(self, most: int | None = None) -> list[RecordId]:
         if self._told is not None:
             return list(self._told[:most])
@@ -79,7 +93,7 @@ class RddRecords:
         split = self.flow.book.source(place.stage).splits[place.part]
         check_unchanged(split)
         content = content_of(str(split.local))
-        ids = self.flow.ids_of(self.site, place, positions)
+        ids = self.flow.ids_of(place, positions)
         return [str(line_at(content, int(start)), "utf-8", "replace") for _, start in ids]
 
     def _saved(self, record: RecordId) -> tuple[Any, ...]:
@@ -106,7 +120,7 @@ class RddRecords:
             if left is not None and left <= 0:
                 return
             some = positions if left is None or not self._once_only else positions[:left]
-            told = zip(self.flow.ids_of(self.site, place, some), some.tolist(), strict=True)
+            told = zip(self.flow.ids_of(place, some), some.tolist(), strict=True)
             for record, position in told:
                 if record in seen or (left is not None and left <= 0):
                     continue

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
+from whence.model import WhenceError
 from whence.model.once import once
 from whence.model.text import visible
 from whence.rdd.books import Result, kept_of
@@ -136,6 +137,12 @@ class Traced(LineageRDD):
         return [rdd.node for rdd, _ in results], kept, book.tables.readers(kept)
 
     # The answer
+
+    def trace(self) -> Any:
+        """The same question as a Trace, which goes on to whatever made the sources, and can be shown and proven."""
+        if self.ctx.tracing is None:
+            raise WhenceError("A Trace is made by a session: ask an RDD of w.context, with w = whence.attach(spark).")
+        return self.ctx.tracing(self)
 
     @once
     def state(self) -> State:

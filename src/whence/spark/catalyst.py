@@ -74,6 +74,9 @@ _FOR_FEW_ROWS = {
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ANY_ROW = ("First", "Last", "AnyValue")
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+# Spark's own feature transformers call their functions so to keep the optimizer from moving them; none of them draws.
+_MODELS_FUNCTIONS = "org.apache.spark.ml."
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
@@ -396,13 +399,23 @@ class Catalyst(Making, Files):
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
         if expr.deterministic():
             return
-        below = self.children(expr)
-        if all(child.deterministic() for child in below):
-            if class_name(expr) not in (*_ORDER_ONLY, *_RIDES_ALONG):
-                found.append(expr.toString())
-            return
+        below, before = self.children(expr), len(found)
         for child in below:
             self._nondeterministic_in(child, found)
+        if len(found) == before and self._is_uncertain_itself(expr, below):
+            found.append(expr.toString())
+
+    def _is_uncertain_itself(self, expr: Expr, below: Sequence[Expr]) -> bool:
+        """Of an expression that Spark calls not deterministic, over what gives the same values again."""
+        kind = class_name(expr)
+        if kind in (*_ORDER_ONLY, *_RIDES_ALONG):
+            return False
+        if kind == "ScalaUDF" and str(expr.function().getClass().getName()).startswith(_MODELS_FUNCTIONS):
+            return False
+        if all(child.deterministic() for child in below):
+            return True
+        told = self.fields(expr).get("udfDeterministic")
+        return not told if told is not None else self.is_a(expr, f"{_EXPRESSIONS}.Nondeterministic")
 
     def has_user_functions(self, plan: Plan) -> bool:
         """Also below it; but for Python's table functions, whose calls Spark does not mark."""

@@ -10,7 +10,6 @@ from uuid import uuid4
 from pyspark import RDD
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
 
 from whence.model import Strategy, WhenceError
 from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site
@@ -19,6 +18,7 @@ from whence.model.verdict import Verdict
 from whence.spark.construct import POSITION_BITS
 from whence.sql import evaluation, given
 from whence.sql.blocks import ReadingPlace
+from whence.sql.catalyst import Catalyst
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Seeds
 from whence.sql.forward import forward as touched_by
@@ -26,11 +26,10 @@ from whence.sql.line_rows import LineRows, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, HASH, ROW, has_row_index, identify
+from whence.sql.sources import FILE, HASH, ROW, has_row_index
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
-_MOST_VALUES = 1000
 # As the query itself tells rows: numbers only.
 Told: TypeAlias = "Sequence[tuple[int, ...]]"
 
@@ -78,6 +77,10 @@ class SqlRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.frame().columns)
 
+    @property
+    def full_name(self) -> str:
+        return self.places[0].dataset.full_name
+
     @once
     def _frame(self) -> DataFrame:
         return self.question.rows_of(self.places, self._condition)
@@ -99,6 +102,10 @@ class SqlRecords:
         c = self.question.lineage.c
         paths = {path for place in self.places for path in c.files(place.leaf.plan) if file_key(path) in self._only}
         return F.col(FILE).isin(*[c.hash64_of_text(path) for path in sorted(paths)])
+
+    def identities(self) -> DataFrame:
+        """As the query itself tells them."""
+        return self._ids()
 
     def _ids(self) -> DataFrame:
         ids = self.question.ids_of(self.places)
@@ -275,19 +282,6 @@ class SqlFlow:
         """Whether equal rows of an input are one record to this query."""
         return self._sites[site][0].dataset.by_contents
 
-    def take_values(self, site: Site, values: Sequence[tuple[Any, ...]]) -> SqlTaken:
-        """The rows of an input that have these values."""
-        place = self._sites[site][0]
-        c = self.lineage.c
-        leaf = identify(c, place.leaf)
-        with c.quietly():
-            rows = _joined_to(c.frame(leaf.plan), values).collect()
-        width = len(leaf.ids)
-        told = [tuple(int(number) for number in tuple(row)[-width:]) for row in rows]
-        if width == 1 and not place.dataset.by_contents:
-            return self.take(site, [_apart(one[0]) for one in told])
-        return self.take(site, told)
-
     def forward(self, seeds: Records) -> Answer:
         return self.forward_all([seeds])
 
@@ -414,35 +408,20 @@ class SqlStepRecords:
         return [tuple(row) for row in (self._rows if most is None else self._rows.limit(most)).collect()]
 
 
-def equal_to(frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """The rows that are equal to one of these, NULL being equal to NULL: a question about the DataFrame itself."""
-    wanted = list(dict.fromkeys(values))
-    if len(wanted) > _MOST_VALUES:
-        raise WhenceError(f"{len(wanted)} rows are asked for by their values; {_MOST_VALUES} at most can be.")
+def equal_to(c: Catalyst, frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The rows that are equal to one of these, by what they hold: a question about the DataFrame itself."""
     names = [f"c{i}" for i in range(len(frame.columns))]
     plain = frame.toDF(*names)
-    chosen = F.lit(False)
-    for value in wanted:
-        same = F.lit(True)
-        for name, field, one in zip(names, plain.schema.fields, value, strict=True):
-            same = same & F.col(name).eqNullSafe(F.lit(one).cast(field.dataType))
-        chosen = chosen | same
-    return plain.where(chosen).toDF(*frame.columns)
 
+    def told(rows: DataFrame) -> DataFrame:
+        plan = c.plan_of(rows)
+        hashes = [c.alias(h, f"h{i}") for i, h in enumerate(c.content_hashes(c.output(plan)))]
+        texts = [F.col(f"h{i}").cast("string") for i in range(len(hashes))]
+        return c.frame(c.extend(plan, hashes)).withColumn("told", F.concat_ws(":", *texts))
 
-def _joined_to(frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
-    """The rows whose first columns have one of these values, NULL being equal to NULL."""
-    width = len(values[0]) if values else 0
-    names = [f"c{i}" for i in range(len(frame.columns))]
-    plain = frame.toDF(*names)
-    if not values:
-        return plain.where("false")
-    schema = StructType([StructField(f"v{i}", field.dataType) for i, field in enumerate(plain.schema.fields[:width])])
-    wanted = F.broadcast(frame.sparkSession.createDataFrame(list(dict.fromkeys(values)), schema))
-    condition = F.lit(True)
-    for i in range(width):
-        condition = condition & plain[f"c{i}"].eqNullSafe(wanted[f"v{i}"])
-    return plain.join(wanted, condition, "leftsemi").toDF(*frame.columns)
+    with c.quietly():
+        wanted = [row[0] for row in told(c.spark.createDataFrame(list(values), plain.schema)).select("told").collect()]
+    return told(plain).where(F.col("told").isin(*sorted(set(wanted)))).select(*names).toDF(*frame.columns)
 
 
 def _apart(position: int) -> RecordId:

@@ -20,7 +20,7 @@ from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restric
 from whence.sql.verify import compare, require_same_rows
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled", "Given")
+_NAMES_ONLY = (*operators.LOOKED_THROUGH, "LocalLimit", "Settled", "Given")
 
 
 @dataclass(frozen=True, eq=False)
