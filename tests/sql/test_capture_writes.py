@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import whence
 from whence.spark.allowed import names_class, reading_options
+from whence.sql import plans
 
 ORDERS = [(i, f"c{i % 3}", i * 10) for i in range(12)]
 
@@ -98,6 +99,32 @@ def test_append_overwrite_and_what_others_wrote(session: whence.Session, home: P
     trace = session.backward(read().where("customer = 'c2'"))
     assert list(trace.sources) == ["kept"]
     assert "1 of its" in trace.notes[0]
+
+
+def test_appends_of_one_source_open_it_once(
+    session: whence.Session, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark = session.spark
+    orders = spark.read.parquet(str(home / "orders"))
+    target = str(home / "pairs")
+    with session.capture():
+        for customer in ("c0", "c1", "c2"):  # each reads the source twice
+            one = orders.where(f"customer = '{customer}'")
+            other = orders.selectExpr("rid - 1 as rid", "amount as next")
+            one.join(other, "rid").write.mode("append").parquet(target)
+    opened: list[object] = []
+    frame_of = plans._frame
+    monkeypatch.setattr(plans, "_frame", lambda c, leaf: opened.append(leaf) or frame_of(c, leaf))
+    with whence.attach(spark, store=home / "store") as later:
+        pairs = spark.read.parquet(target)
+        trace = later.backward(pairs.where("rid in (3, 7)"))
+        assert [rids(reading.rows) for reading in trace.readings if rids(reading.rows)] == [{7}, {8}, {3}, {4}]
+        assert trace.exact
+        assert trace.verify().ok
+        assert len(opened) == 1
+        # Both sides of a join are made from the same appends.
+        both = pairs.alias("a").join(pairs.alias("b"), F.expr("a.rid = b.rid + 1")).where("a.rid = 5")
+        assert rids(later.backward(both)["orders"]) == {4, 5, 6}
 
 
 def test_tables_and_partitions(session: whence.Session, home: Path) -> None:

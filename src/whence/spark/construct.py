@@ -31,8 +31,7 @@ def to_list(scala_seq: JavaObject) -> list[JavaObject]:
 
 
 def class_name(node: JavaObject) -> str:
-    name: str = node.getClass().getSimpleName()
-    return name.rstrip("$")
+    return remembered(node, "class", lambda: str(node.getClass().getSimpleName()).rstrip("$"))
 
 
 def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
@@ -316,7 +315,7 @@ class Making(Contents):
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
         """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
         # Spark takes a column that is named anew under its own id for another one, and gives that a new id.
-        if class_name(expr) == "AttributeReference" and expr.exprId().equals(attribute.exprId()):
+        if class_name(expr) == "AttributeReference" and id_of(expr) == id_of(attribute):
             return expr
         return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), self._empty, self._none, self._empty)
 
