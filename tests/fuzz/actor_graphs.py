@@ -206,6 +206,9 @@ def main() -> None:
             check(graph(seed))
         except Exception:
             wrong += 1
-            print(f"--- {seed}: {shrunk(graph(seed), fails)}\n{traceback.format_exc()[-2000:]}", flush=True)
+            print(f"--- {seed}\n{traceback.format_exc()[-2000:]}", flush=True)
+            print(f"the same: {shrunk(graph(seed), fails)}", flush=True)
+        if seed % 500 == 499:
+            print(f"at {seed + 1}, {wrong} wrong", flush=True)
     print(f"{options.count} graphs of actors, {wrong} wrong")
     sys.exit(wrong > 0)

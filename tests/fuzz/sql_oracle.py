@@ -362,12 +362,12 @@ class Top(Query):
 @dataclass(eq=False)
 class Windowed(Query):
     """One more column: a count over the partition, over the rows up to this one's peers, or over this row and the one
-    before it in the order of all columns."""
+    before it in the order of all columns; the row's rank; or whether another one comes before it in that order."""
 
     child: Query
     partition: int
     order: int
-    frame: str  # all, peers, two
+    frame: str  # all, peers, two, rank, lag
 
     @property
     def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -556,13 +556,16 @@ class Oracle:
             frame = [r for r in rows if key(kinds[q.partition], r[0][q.partition]) == self._at(q, row, q.partition)]
             if q.frame == "peers":
                 frame = [r for r in frame if self._at(q, r, q.order) <= self._at(q, row, q.order)]
-            if q.frame == "two":
+            if q.frame == "rank":
+                frame = [r for r in frame if self._at(q, r, q.order) < self._at(q, row, q.order)]
+            if q.frame in ("two", "lag"):
                 mine = keys_of(kinds, row[0])
                 if any(keys_of(kinds, r[0]) == mine for i, r in enumerate(rows) if i != place):
                     raise Tied
                 before = [r for r in frame if keys_of(kinds, r[0]) < mine]
                 frame = [row, *sorted(before, key=lambda r: keys_of(kinds, r[0]))[-1:]]
-            result.append(((*row[0], len(frame)), row[1] | merged(frame)))
+            number = len(frame) + {"rank": 1, "lag": -1}.get(q.frame, 0)
+            result.append(((*row[0], number), row[1] | merged(frame)))
         return result
 
     def _at(self, q: Windowed, row: tuple[Values, Ids], at: int) -> Any:
@@ -691,8 +694,11 @@ def _windowed(q: Windowed) -> str:
         "all": "",
         "peers": f" ORDER BY c{q.order}",
         "two": f" ORDER BY {', '.join(names)} ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+        "rank": f" ORDER BY c{q.order}",
+        "lag": f" ORDER BY {', '.join(names)}",
     }[q.frame]
-    number = f"count(*) OVER (PARTITION BY c{q.partition}{over})"
+    function = {"rank": "rank()", "lag": "lag(1, 1, 0)"}.get(q.frame, "count(*)")
+    number = f"CAST({function} OVER (PARTITION BY c{q.partition}{over}) AS BIGINT)"
     return f"SELECT {_as([*names, number])} FROM ({sql(q.child)})"
 
 

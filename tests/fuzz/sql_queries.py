@@ -29,7 +29,7 @@ SETTINGS = {
 }
 # What is asked of a trace beside the witnesses of every row.
 WAYS = ("sources", "verify", "forward", "one")
-_FORMATS = ("values", "values", "python", "parquet", "orc")
+_FORMATS = ("values", "values", "python", "parquet", "orc", "json")
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def some_table(draw: st.DrawFn) -> Table:
     kinds = ("int", *draw(st.lists(st.sampled_from(oracle.KINDS), min_size=1, max_size=3)))
     row = st.tuples(*[st.sampled_from(oracle.SOME[kind]) for kind in kinds])
     rows = draw(st.lists(row, max_size=6))
-    # ORC keeps no collations.
-    formats = [name for name in _FORMATS if name != "orc" or "lcase" not in kinds]
+    # Only Parquet keeps collations.
+    formats = [name for name in _FORMATS if name not in ("orc", "json") or "lcase" not in kinds]
     return Table(kinds, tuple(rows), draw(st.sampled_from(formats)))
 
 
@@ -215,7 +215,7 @@ def _others(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
     if how == "top":
         return oracle.Top(child, draw(st.integers(0, 4)), draw(st.sampled_from((0, 0, 1))), draw(st.booleans()))
     if how == "window":
-        frame = draw(st.sampled_from(("all", "peers", "two")))
+        frame = draw(st.sampled_from(("all", "peers", "two", "rank", "lag")))
         return oracle.Windowed(child, draw(places), draw(places), frame)
     if how == "explode" and arrays:
         return oracle.Exploded(child, draw(st.sampled_from(arrays)), draw(st.booleans()))
@@ -291,10 +291,10 @@ def load(spark: SparkSession, case: Case, work: Path) -> None:
             rows = spark.sql(
                 f"SELECT {', '.join(f'CAST(NULL AS {t}) {c}' for t, c in zip(types, columns, strict=True))} WHERE false"
             )
-        if table.format in ("parquet", "orc"):
+        if table.format in ("parquet", "orc", "json"):
             path = str(work / name)
             rows.repartition(2, "rid").write.format(table.format).save(path)
-            rows = spark.read.format(table.format).load(path)
+            rows = spark.read.format(table.format).schema(rows.schema).load(path)
         elif table.format == "python":
             rows = spark.createDataFrame(rows.collect(), rows.schema)
         rows.createOrReplaceTempView(name)

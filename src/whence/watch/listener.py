@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ SETTLE_MILLIS = 200
 LONGEST_MILLIS = 3_000
 """Lines wait for a moment in which no query runs, but not longer than this."""
 QUEUE = "whence"
+_loading = threading.Lock()
 
 
 class Listener:
@@ -121,16 +123,21 @@ class Listener:
         parent = parent_of(context._conf.get, os.environ)
         return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId, parent=parent)
 
+    def _loader(self) -> Any:
+        # py4j remembers methods by the name of their class, so one JVM must see the class only once, also if two threads
+        # attach at the same time: the gateway, which lives as long as its JVM, keeps the loader.
+        with _loading:
+            loader = vars(self._gateway).get("_whence_loader")
+            if loader is None:
+                source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
+                parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+                urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
+                urls[0] = self._jvm.java.io.File(jar_of(self._spark, "watcher", source)).toURI().toURL()
+                loader = self._gateway._whence_loader = self._jvm.java.net.URLClassLoader(urls, parent)
+            return loader
+
     def _make(self) -> Any:
-        # py4j remembers methods by the name of their class, so one JVM must see the class only once: the gateway, which
-        # lives as long as its JVM, keeps the loader.
-        loader = vars(self._gateway).get("_whence_loader")
-        if loader is None:
-            source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
-            parent = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            urls = self._gateway.new_array(self._jvm.java.net.URL, 1)
-            urls[0] = self._jvm.java.io.File(jar_of(self._spark, "watcher", source)).toURI().toURL()
-            loader = self._gateway._whence_loader = self._jvm.java.net.URLClassLoader(urls, parent)
+        loader = self._loader()
         (constructor, *_) = loader.loadClass("whence.Watcher").getConstructors()
         arguments = self._gateway.new_array(self._jvm.java.lang.Object, 4)
         arguments[0], arguments[1] = CAPACITY, MOST_CHARACTERS
