@@ -124,8 +124,8 @@ class Listener:
         return Place(warehouse.rstrip("/"), metastore, context.appName, context.applicationId, parent=parent)
 
     def _loader(self) -> Any:
-        # py4j remembers methods by the name of their class, so one JVM must see the class only once, also if two threads
-        # attach at the same time: the gateway, which lives as long as its JVM, keeps the loader.
+        # py4j remembers methods by the name of their class, so one JVM must see the class only once, also if threads
+        # attach at the same moment: the gateway, which lives as long as its JVM, keeps the loader.
         with _loading:
             loader = vars(self._gateway).get("_whence_loader")
             if loader is None:
