@@ -161,3 +161,38 @@ def test_names_that_do_not_tell_rows_apart_widen_the_answer(w: whence.Session) -
     assert any("has not said of every output row" in note for note in other.widened)
     with pytest.raises(ValueError, match="go together"):
         w.register("half a key", input_key="half")
+
+
+def test_an_actor_in_map_partitions(w: whence.Session) -> None:
+    """Two functions in one stage, each with an actor of its own that names records by themselves."""
+    reverse, pair = (w.register(name, input_key="*", output_key="*") for name in ("reverse", "pair"))
+
+    def reversed_(records: Iterator[int]) -> Iterator[int]:
+        for n in sorted(records, reverse=True):
+            reverse.capture(n, -n)
+            yield -n
+
+    def paired(records: Iterator[int]) -> Iterator[tuple[int, int]]:
+        last = 0
+        for n in records:
+            made = (last, n)
+            pair.capture_many([n, last] if last else [n], [made, made] if last else [made])
+            yield made
+            last = n
+
+    made = w.context.parallelize(range(1, 9), 2).mapPartitions(reversed_).mapPartitions(paired)
+    result = made.filter(lambda both: both in ((-8, -7), (0, -4)))
+    assert sorted(result.collect()) == [(-8, -7), (0, -4)]
+    lineage = result.getLineage()
+    back = lineage.goBackAll()
+    assert sorted(back.collect()) == [4, 7, 8]
+    assert (back.exact, back.notes) == (True, ())
+    reverse.commit()
+    pair.commit()
+    assert (len(w.actors.log(reverse)), len(w.actors.log(pair))) == (8, 14)
+    plain = w.context.parallelize(range(1, 9), 2).mapPartitions(lambda records: sorted(records))
+    third = plain.filter(lambda n: n == 3)
+    assert third.collect() == [3]
+    superset = third.getLineage().goBackAll()
+    assert sorted(superset.collect()) == [1, 2, 3, 4]
+    assert not superset.exact
