@@ -10,7 +10,9 @@ from pathlib import Path
 
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import DIRECT, INDIRECT, OUTPUT, Change, ColumnLink, Link, Observation, Seen, Use
+from whence.model.picture import Picture, PictureSource, PictureStep, Question
 from whence.store import Store
+from whence.store.diagnoses import SavedCause
 
 START = datetime(2026, 3, 1, 8, tzinfo=timezone.utc)
 SPACE = "shop"
@@ -92,7 +94,8 @@ def story() -> Iterator[Observation]:
     yield write(61, [seen("clean"), seen("customers")], seen("report"), columns=to_report)
     yield write(62, [seen("report")], seen("forecast", "model"), columns=((0, "city", "city", "IDENTITY"),))
     yield write(63, [seen("report")], seen("weekly"), error="Division by zero")
-    yield Observation(Run(str(uuid.uuid5(uuid.NAMESPACE_OID, "drop")), "drop", "drop legacy", COMPLETED, None, at(64), at(64), "nightly"), (seen("legacy"),), (Change(0, "drop"),))  # fmt: skip
+    dropping = Run(str(uuid.uuid5(uuid.NAMESPACE_OID, "drop")), "drop", "drop legacy", COMPLETED, None, at(64), at(64))
+    yield Observation(dropping, (seen("legacy"),), (Change(0, "drop"),))
     yield write(65, [seen("orders")], seen("secret"))
     yield write(66, [seen("secret")], seen("bonus"))
     yield write(70, [seen(name, "path", "odd") for name in ODD.values()], seen("odd_ones"))
@@ -118,8 +121,36 @@ def generated(prefix: str, count: int, seed: int, reach: int) -> Iterator[Observ
     yield write(1000 + count, [one(place) for place in ends], one(count - 1))
 
 
+def picture() -> Picture:
+    """A trace of one negative total: 45 orders and a city are behind it."""
+    steps = (
+        PictureStep(1, "Filter", "Filter (total < 0)", 0, 1),
+        PictureStep(2, "Aggregate", "Aggregate [city], [city, sum(amount) AS total]", 1, 1),
+        PictureStep(3, "Join", "Join Inner, (customer = customer)", 2, 45),
+        PictureStep(4, "Scan", "Relation clean", 3, 45),
+        PictureStep(5, "Scan", "Relation customers", 3, 1),
+    )
+    rows = tuple((place, "Ada", BIG if place == 0 else -place) for place in range(45))
+    sources = (
+        PictureSource(
+            0, SPACE, "clean", "table", 45, (("id", "int"), ("customer", "string"), ("amount", "bigint")), rows
+        ),
+        PictureSource(
+            1, SPACE, "customers", "table", 1, (("customer", "string"), ("city", "string")), (("Ada", None),)
+        ),
+    )
+    return Picture(True, steps=steps, sources=sources)
+
+
+BIG = 2**53 + 1
+"""A number that JavaScript would round."""
+
+
 def make(folder: Path) -> None:
     store = Store.at(folder)
+    store.catalog.traces.save(picture(), "The negative total", Question("backward", SPACE, "report", "total < 0"))
+    cause = SavedCause((("partitions", ">", 2), ("format", "==", "csv")), "confirmed", 0.97)
+    store.catalog.diagnoses.save("Nightly load", 31, {"partitions": [1, 2, 8], "format": ["csv", "orc"]}, [cause])
     store.catalog.record(*story())
     store.catalog.record(*generated("fifty", 50, 3, 14))
     store.catalog.record(*generated("big", 2000, 7, 300))
