@@ -97,6 +97,28 @@ def test_actors_of_the_session_in_a_chain_of_files(w: whence.Session, tmp_path: 
     assert [row.value for row in touched.rows.collect()] == ["1"]
 
 
+def test_an_actor_that_reads_what_spark_wrote(w: whence.Session, tmp_path: Path) -> None:
+    """Query, file, plain Python, file, query: back to the rows that the first query read."""
+    source, between, result = tmp_path / "source.csv", tmp_path / "between", tmp_path / "result.txt"
+    source.write_text("ada,1\nbob,2\nada,3\n")
+    rows = w.spark.read.schema("name string, n int").csv(str(source))
+    with w.capture():
+        rows.groupBy("name").sum("n").selectExpr("concat(name, ' ', `sum(n)`) AS value").coalesce(1).write.text(
+            str(between)
+        )
+    (part,) = between.glob("part-*")
+    copy = w.register("copy")
+    result.write_bytes(part.read_bytes())
+    offset = 0
+    for line in part.read_bytes().splitlines(keepends=True):
+        copy.capture(Location(str(part), offset, len(line)), Location(str(result), offset, len(line)))
+        offset += len(line)
+    copy.commit()
+    trace = w.backward(w.spark.read.text(str(result)).where("value like 'ada%'"))
+    assert sorted(row.n for row in trace["source.csv"].collect()) == [1, 3]
+    assert trace.notes == ()
+
+
 # --- an actor inside an operator of Spark's
 
 
