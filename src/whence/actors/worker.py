@@ -304,11 +304,14 @@ class Actor:
 
     def commit(self) -> None:
         """This actor (or task) has ended well: from now on questions see it."""
-        if self._log is not None:
+        filtered = self._mode.filter is not None and not self._mode.observe
+        if self._task is not None and not filtered:
+            self._open().commit(also_nothing=True)  # an attempt that captured nothing outdoes a later one, too
+        elif self._log is not None:
             self._log.commit()
         if self._task is not None or _spark_task() is not None:
             return
-        if self._mode.filter is not None and not self._mode.observe:
+        if filtered:
             return
         if self._accumulator_context is not None:
             lost = [n for n in self._accumulator.value if n.startswith("lost ")]
