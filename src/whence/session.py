@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
-    from whence.arrays.folder import Shelf
     from whence.arrays.run import Run as ArrayRun
+    from whence.debug.array_runs import ArrayRuns
     from whence.debug.crossing import Crossings
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.sql.why_not import Dropped
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
+    from whence.strategy import Plan
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -53,6 +54,7 @@ class Session:
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
+        self._arrays: ArrayRuns | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
@@ -150,13 +152,34 @@ class Session:
         return verify_rows(self.lineage(df), rows)
 
     @contextmanager
-    def capture(self) -> Iterator[None]:
-        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+    def capture(self, plan: Plan | None = None) -> Iterator[None]:
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md).
+
+        `plan`: what is kept of the steps that it names; `w.strategy(...)` makes one (strategy.md)."""
         from whence.sql.capture import Capture
 
         self._store.make("sql", FACTS)
-        with Capture(self._plans()).open():
+        with Capture(self._plans(), plan).open():
             yield
+
+    def strategy(
+        self,
+        limit_disk: float | None = None,
+        limit_runtime: float | None = None,
+        workload: Iterable[Any] = (),
+        force: Mapping[Any, Any] | None = None,
+        workflow: Any = None,
+    ) -> Plan:
+        """What to keep of each step, so that the workload's questions take the least time (strategy.md).
+
+        `limit_disk`: bytes; `limit_runtime`: seconds added to a run; `workload`: (direction, start, to) or (direction,
+        start, to, weight); `force`: what a step keeps in any case. The plan is followed by being given to `execute`,
+        to `capture`, or to `w.context.strategy`."""
+        from whence.debug.planning import Rooms, plan_of
+
+        self._require_open()
+        rooms = Rooms(self._plans, lambda: self.catalog, lambda: self._array_runs.shelf, self._require_ours)
+        return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""
@@ -230,8 +253,14 @@ class Session:
             if self._crossing is None:
                 from whence.debug.living import Living
 
-                openers = {"actors": self._open_actors, "rdd": self._open_rdds}
-                living = Living(self.lineage, lambda: self._context)
+                openers: dict[str, Callable[[Product], Flow]] = {
+                    "actors": self._open_actors,
+                    "rdd": self._open_rdds,
+                    "sql": self._open_written,
+                    "arrays": lambda product: self._array_runs.open_flow(product),
+                }
+                has_arrays = self._store.location.top is not None
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
                 self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
 
@@ -239,6 +268,11 @@ class Session:
         from whence.rdd.opening import open_flow
 
         return open_flow(product, self.context)
+
+    def _open_written(self, product: Product) -> Flow:
+        from whence.sql.written_files import open_flow
+
+        return open_flow(product, self.spark, self.lineage)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -262,6 +296,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.made = lambda products: self._store.producers.add(products)
                 self._catalyst = made
             return self._catalyst
 
@@ -385,39 +420,21 @@ class Session:
         chunks: int | None = None,
     ) -> ArrayRun:
         """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
-        from whence.arrays.execute import execute
-
-        shelf = self._shelf()
-        return execute(shelf, wf, inputs, strategies, limit_disk, chunks, **self._around_arrays())
+        return self._array_runs.execute(wf, inputs, strategies, limit_disk, chunks)
 
     def reopen(self, run: str) -> ArrayRun:
         """A run of before, by its id, in any process on the same store."""
-        from whence.arrays.run import Run
+        return self._array_runs.reopen(run)
 
-        about = self._around_arrays()
-        return Run(self._shelf().open(run), is_open=about["is_open"], frames=about["frames"])
+    @property
+    def _array_runs(self) -> ArrayRuns:
+        with self._opening:
+            self._require_open()
+            if self._arrays is None:
+                from whence.debug.array_runs import ArrayRuns
 
-    def _shelf(self) -> Shelf:
-        from whence.arrays.folder import Shelf
-
-        self._require_open()
-        if "://" in str(self._store.location.tables) and self._store.location.directory is None:
-            raise StoreError(
-                f"Array runs are kept as files on this machine, and the store {self._store.location} has none here: "
-                "attach with a directory for a store."
-            )
-        self._store.make()
-        return Shelf(self._files, self._store.seal)
-
-    def _around_arrays(self) -> dict[str, Any]:
-        return {"spark": self._shipped, "is_open": lambda: not self._closed, "frames": None}
-
-    def _shipped(self) -> SparkSession:
-        """Spark, whose executors have whence."""
-        from whence.rdd.ship import ship
-
-        ship(self.spark.sparkContext)
-        return self.spark
+                self._arrays = ArrayRuns(self, self._store, self._files)
+            return self._arrays
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 from whence.arrays.encodings import Source, Strategy
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import NewRun, Shelf
-from whence.arrays.inputs import bound, loaded
+from whence.arrays.inputs import Load, bound, loaded
 from whence.arrays.keeping import Budget, counted, observed, store
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, modes_of
 from whence.arrays.run import Run, as_written, described, lineage_name
 from whence.arrays.running import run_once
 from whence.arrays.strategies import chosen, modes_for
+from whence.arrays.tables import Tables, loading
 from whence.arrays.workflow import Node, Workflow
 from whence.progress import working
 
@@ -33,7 +33,7 @@ def execute(
     *,
     spark: Callable[[], Any] | None = None,
     is_open: Callable[[], bool] = lambda: True,
-    frames: Any = None,
+    tables: Tables | None = None,
 ) -> Run:
     """`target`: a Workflow, or recorded arrays. When this returns, the run can be reopened by any process."""
     workflow, held = _workflow(target)
@@ -44,28 +44,38 @@ def execute(
         from whence.arrays.chunked.execute import execute_chunked
 
         return execute_chunked(
-            shelf, workflow, values, keep, budget, chunks, spark=spark, is_open=is_open, frames=frames
+            shelf, workflow, values, keep, budget, chunks, spark=spark, is_open=is_open, tables=tables
         )
     with shelf.new() as new:
-        about = _Executing(workflow, keep, budget, new).all(values)
+        about = _Executing(workflow, keep, budget, new, loading(new, workflow, tables)).all(values)
         folder = new.finish({"nodes": about})
-    return Run(folder, workflow=workflow, is_open=is_open, frames=frames)
+    return Run(folder, workflow=workflow, is_open=is_open, tables=tables)
 
 
 def _workflow(target: Any) -> tuple[Workflow, dict[str, Any]]:
     """As it is now: what is added later is not of this run."""
+    held: dict[str, Any] = {}
     if isinstance(target, Workflow):
-        workflow, held = Workflow.of(target.nodes), {}
+        workflow = Workflow.of(target.nodes)
     else:
-        workflow, held = import_module("whence.arrays.recorded").gather(target)
+        from whence.arrays.recorded import gather
+
+        workflow, held = gather(target)
     if not workflow.nodes:
         raise ArrayError("The workflow has no arrays: there is nothing to execute.")
     return workflow, held
 
 
 class _Executing:
-    def __init__(self, workflow: Workflow, keep: dict[Node, tuple[Strategy, ...]], budget: Budget, new: NewRun) -> None:
-        self._workflow, self._keep, self._budget, self._new = workflow, keep, budget, new
+    def __init__(
+        self,
+        workflow: Workflow,
+        keep: dict[Node, tuple[Strategy, ...]],
+        budget: Budget,
+        new: NewRun,
+        load: Load | None,
+    ) -> None:
+        self._workflow, self._keep, self._budget, self._new, self._load = workflow, keep, budget, new, load
         self._numbers = {node: number for number, node in enumerate(workflow.nodes)}
         self._arrays: dict[Node, NDArray[Any]] = {}
 
@@ -77,7 +87,7 @@ class _Executing:
         for number, node in enumerate(nodes):
             told = as_written(node, self._numbers)
             if node.operator is None:
-                array, told["source"] = loaded(node, values[node])
+                array, told["source"] = loaded(node, values[node], self._load)
                 self._put(node, array)
             else:
                 with working(f"Running {node.name}, {number + 1} of {len(nodes)} arrays"):

@@ -5,6 +5,8 @@ was killed is never seen.
     arrays/<run>/operators      the operators, which are code: signed, and checked before they are read
     arrays/<run>/<n>.npy        array n, or <n>.zarr for one in chunks
     arrays/<run>/<n>.<strategy> its lineage
+    arrays/<run>/frames/        what `run.frame` made
+    arrays/tables/<run>-<n>     the table that input n was made from
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -56,6 +58,11 @@ class Shelf:
             raise UnknownRun(f"There is no array run {name!r} in the store {self._top}. {told}.")
         return Folder(self.path / name, self.seal)
 
+    @property
+    def tables(self) -> Path:
+        """Where the tables lie that inputs were made from."""
+        return self.path / "tables"
+
     def names(self) -> list[str]:
         """Oldest first."""
         if not self.path.is_dir():
@@ -71,6 +78,12 @@ class Shelf:
                     if lock is not None:
                         shutil.rmtree(entry.path, ignore_errors=True)
                         lock.close()
+                        self._sweep_tables(entry.name.removeprefix(_NEW))
+
+    def _sweep_tables(self, run: str) -> None:
+        for entry in os.listdir(self.tables) if self.tables.is_dir() else ():
+            if entry.startswith(f"{run}-"):
+                shutil.rmtree(self.tables / entry, ignore_errors=True)
 
 
 class NewRun:
@@ -83,13 +96,23 @@ class NewRun:
         make_directory(self.path, shelf.path)
         self._lock = _locked(self.path / "lock", new=True)
         self._finished = False
+        self._beside: list[Path] = []
+
+    @property
+    def tables(self) -> Path:
+        return self._shelf.tables
+
+    def owns(self, path: Path) -> None:
+        """Something beside the run that goes when the run fails."""
+        self._beside.append(path)
 
     def __enter__(self) -> NewRun:
         return self
 
     def __exit__(self, *_: Any) -> None:
         if not self._finished:
-            shutil.rmtree(self.path, ignore_errors=True)
+            for path in (self.path, *self._beside):
+                shutil.rmtree(path, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
 
@@ -148,7 +171,8 @@ class Folder:
         except OSError as error:
             raise StoreError(f"The operators of the array run {self.name} cannot be read: {error}.") from error
         try:
-            loaded: list[Operator] = _cloudpickle().loads(content)
+            with _new_classes():
+                loaded: list[Operator] = _cloudpickle().loads(content)
         except Exception as error:
             raise StoreError(
                 f"The operators of the array run {self.name} cannot be loaded here: {type(error).__name__}: {error}. "
@@ -178,6 +202,25 @@ def pickled(operators: Sequence[Operator]) -> bytes:
                 "holds must be picklable; open files and connections inside run."
             ) from error
     return bytes(cloudpickle.dumps(list(operators)))
+
+
+@contextmanager
+def _new_classes() -> Iterator[None]:
+    """Classes that travelled by value are made anew. Otherwise cloudpickle would put the methods that it reads into the
+    class of this process that was written, where they would see copies of the user's variables."""
+    from importlib import import_module
+    from weakref import WeakValueDictionary
+
+    inside = import_module("pyspark.cloudpickle.cloudpickle")
+    known = "_DYNAMIC_CLASS_TRACKER_BY_ID"
+    before = getattr(inside, known, None)
+    if before is not None:
+        setattr(inside, known, WeakValueDictionary())
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(inside, known, before)
 
 
 def _cloudpickle() -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.errors import ArrayError
+from whence.arrays.frames import FrameInput
 from whence.arrays.running import plain
 from whence.arrays.workflow import Node, Workflow
 
@@ -37,10 +38,15 @@ def bound(workflow: Workflow, given: Mapping[Any, Any] | None, held: Mapping[str
     return values
 
 
-def loaded(node: Node, value: Any) -> tuple[NDArray[Any], Source]:
-    if hasattr(value, "whence_frame"):
-        array, source = value.whence_frame(node.name)
-        return array, source
+Load = Callable[[FrameInput, Node], tuple[NDArray[Any], Source]]
+"""How a table is taken in."""
+
+
+def loaded(node: Node, value: Any, load: Load | None) -> tuple[NDArray[Any], Source]:
+    if isinstance(value, FrameInput):
+        if load is None:
+            raise ArrayError(f"The input {node.name} is a table: execute the workflow with an attached session.")
+        return load(value, node)
     if isinstance(value, (str, os.PathLike)):
         path = os.fspath(value)
         return plain(_read(str(path), node.name), f"The input {node.name}"), {

@@ -23,6 +23,7 @@ from whence.arrays.errors import ArrayError
 from whence.arrays.folder import Folder
 from whence.arrays.maps import Maps
 from whence.arrays.query import Query
+from whence.arrays.tables import Tables
 from whence.arrays.workflow import Node, Workflow
 from whence.model import SessionClosed
 from whence.strategy.costs import Answered, Observed
@@ -75,13 +76,13 @@ class Run:
         *,
         workflow: Workflow | None = None,
         is_open: Callable[[], bool] = lambda: True,
-        frames: Any = None,
+        tables: Tables | None = None,
     ) -> None:
         """`workflow`: the one that was executed, in the process that did; elsewhere it is made anew."""
         self._folder = folder
         self._about = folder.about()
         self._is_open = is_open
-        self._frames = frames
+        self._tables = tables
         self.id: str = self._about["id"]
         self.workflow = workflow or _workflow(self._about, folder)
         self._told = dict(zip(self.workflow.nodes, self._about["nodes"], strict=True))
@@ -237,13 +238,12 @@ class Run:
         """A DataFrame with a row for each cell: d0, d1, ... and value. Traces go on through it."""
         self._require_open()
         found = self.workflow.find(node)
-        if self._frames is None:
+        if self._tables is None:
             raise ArrayError(
                 f"The run {self.id} was opened without Spark, so that it has no DataFrame of {found.name}."
             )
         asked = None if cells is Ellipsis else as_set(cells, self.shape(found), f"the array {found.name}")
-        frame: DataFrame = self._frames.frame(self, found, asked)
-        return frame
+        return self._tables.frame(self, found, asked)
 
     def number(self, node: Node) -> int:
         return self._number[node]

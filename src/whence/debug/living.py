@@ -1,4 +1,5 @@
-"""Flows of this session that made what another one reads: DataFrames made from RDDs, and RDDs made from DataFrames.
+"""Flows of this session that made what another one reads: DataFrames made from RDDs, RDDs made from DataFrames, and
+(array_runs.py) arrays made from DataFrames.
 
 From DataFrames to RDDs, records go over by partition and number (sql/handed.py). From RDDs to DataFrames, rows go over
 by what they hold: where that brings in more rows than were asked for, because others are equal, it is said."""
@@ -19,22 +20,28 @@ from whence.sql.lineage import SqlLineage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from whence.debug.array_runs import ArrayRuns
     from whence.rdd.context import LineageContext
 
 
 class Living:
     def __init__(
-        self, lineage: Callable[[DataFrame], SqlLineage], context: Callable[[], LineageContext | None]
+        self,
+        lineage: Callable[[DataFrame], SqlLineage],
+        context: Callable[[], LineageContext | None],
+        arrays: Callable[[], ArrayRuns | None] = lambda: None,
     ) -> None:
         self._lineage = lineage
         self._context = context
+        self._arrays = arrays
 
     def behind(self, flow: Flow, site: Site) -> Crossing | None:
         if isinstance(flow, SqlFlow):
             return self._rdd_behind(flow, site)
         if isinstance(flow, RddFlow):
             return self._query_behind(flow, site)
-        return None
+        arrays = self._arrays()
+        return None if arrays is None else arrays.behind(flow, site)
 
     def _rdd_behind(self, query: SqlFlow, site: Site) -> Crossing | None:
         context = self._context()

@@ -18,12 +18,14 @@ from whence.arrays.chunked.worker import Done, Job, create, private_files, run_c
 from whence.arrays.encodings import Source, Strategy
 from whence.arrays.errors import ArrayError, OperatorFailed
 from whence.arrays.folder import NewRun, Shelf, pickled
+from whence.arrays.inputs import Load
 from whence.arrays.keeping import Budget, counted, observed, store, summed
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, modes_of
 from whence.arrays.run import Run, as_written, lineage_name
 from whence.arrays.running import run_once
 from whence.arrays.strategies import modes_for
+from whence.arrays.tables import Tables, loading
 from whence.arrays.workflow import Node, Workflow
 from whence.model.quiet import QUIET, tagged
 from whence.progress import working
@@ -41,7 +43,7 @@ def execute_chunked(
     *,
     spark: Callable[[], Any] | None,
     is_open: Callable[[], bool],
-    frames: Any,
+    tables: Tables | None,
 ) -> Run:
     if isinstance(chunks, bool) or not isinstance(chunks, (int, np.integer)) or chunks < 1:
         raise ArrayError(f"chunks={chunks!r} cannot cut arrays: give how many cells a chunk has along each axis.")
@@ -52,9 +54,9 @@ def execute_chunked(
     if spark is None:
         raise ArrayError("Arrays in chunks run on Spark: execute them with an attached session.")
     with shelf.new() as new:
-        told = _Executing(workflow, keep, budget, new, int(chunks), spark()).all(values)
+        told = _Executing(workflow, keep, budget, new, int(chunks), spark(), loading(new, workflow, tables)).all(values)
         folder = new.finish({"nodes": told, "chunks": int(chunks)})
-    return Run(folder, workflow=workflow, is_open=is_open, frames=frames)
+    return Run(folder, workflow=workflow, is_open=is_open, tables=tables)
 
 
 class _Executing:
@@ -66,9 +68,11 @@ class _Executing:
         new: NewRun,
         step: int,
         spark: Any,
+        load: Load | None,
     ) -> None:
         self._workflow, self._keep, self._budget, self._new, self._step = workflow, keep, budget, new, step
         self._spark = spark
+        self._load = load
         self._numbers = {node: number for number, node in enumerate(workflow.nodes)}
         self._shapes: dict[Node, Shape] = {}
 
@@ -80,7 +84,7 @@ class _Executing:
             told = as_written(node, self._numbers)
             with working(f"{node.name}, {number + 1} of {len(nodes)} arrays, in chunks of {self._step}"):
                 if node.operator is None:
-                    source = opened_input(node, values[node])
+                    source = opened_input(node, values[node], self._load)
                     told["source"] = source.source
                     self._copy(node, source)
                 elif self._is_local(node):

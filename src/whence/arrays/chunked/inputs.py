@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.cells import Shape
-from whence.arrays.inputs import Source, loaded
+from whence.arrays.inputs import Load, Source, loaded
 from whence.arrays.workflow import Node
 
 
@@ -24,7 +24,7 @@ class ChunkedInput:
     source: Source
 
 
-def opened_input(node: Node, value: Any) -> ChunkedInput:
+def opened_input(node: Node, value: Any, load: Load | None) -> ChunkedInput:
     if isinstance(value, (str, os.PathLike)) and os.path.exists(value):
         path = str(os.fspath(value))
         array: Any = None
@@ -46,7 +46,7 @@ def opened_input(node: Node, value: Any) -> ChunkedInput:
             lambda at: np.asarray(value[at]),
             {"kind": "array", "name": node.name},
         )
-    whole, source = loaded(node, value)
+    whole, source = loaded(node, value, load)
     return ChunkedInput(whole.shape, whole.dtype, lambda at: whole[at], source)
 
 
