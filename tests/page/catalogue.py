@@ -16,7 +16,7 @@ START = datetime(2026, 3, 1, 8, tzinfo=timezone.utc)
 SPACE = "shop"
 ODD = {
     "html": "<img src=x onerror=\"document.title='taken over'\">",
-    "quotes": 'it\'s "quoted" `ticked`',
+    "quotes": "it's \"quoted\" `ticked`",
     "emoji": "🦆 ducks/📦",
     "long": "x" * 500,
     "lines": "two\nlines",
@@ -55,14 +55,7 @@ def write(
     last = len(sources)
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{minute} {target.name}"))
     run = Run(
-        identity,
-        "write",
-        f"write {target.name}",
-        FAILED if error else COMPLETED,
-        error,
-        at(minute),
-        at(minute),
-        "nightly",
+        identity, "write", f"write {target.name}", FAILED if error else COMPLETED, error, at(minute), at(minute), "nightly"
     )
     if error:
         uses = tuple(Use(place, "input") for place in range(last))
@@ -79,11 +72,7 @@ def story() -> Iterator[Observation]:
     """report was made of legacy through clean; then orders took legacy's place, and legacy was dropped."""
     same = (("id", "id"), ("amount", "amount"))
     to_clean = tuple((0, a, b, "IDENTITY") for a, b in same)
-    to_report = (
-        (0, "amount", "total", "AGGREGATION"),
-        (1, "city", "city", "IDENTITY"),
-        (0, "customer", "total", "JOIN"),
-    )
+    to_report = ((0, "amount", "total", "AGGREGATION"), (1, "city", "city", "IDENTITY"), (0, "customer", "total", "JOIN"))
     yield write(1, [], seen("orders"))
     yield write(2, [], seen("customers"))
     yield write(3, [seen("legacy")], seen("clean"), columns=to_clean)
