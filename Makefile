@@ -6,11 +6,16 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
 
-.PHONY: help demo test test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
+# Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
+SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
+
+.PHONY: help demo test test-services test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
-	@echo "make test       all tests"
+	@echo "make test       the tests, in two lanes side by side"
+	@echo "make test-services  tests that start servers, clusters and sessions of their own"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
@@ -25,7 +30,12 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes $(ARGS)
+	@$(JAVA) && $(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes $(SERVICES) $(ARGS)
+
+# What starts servers, clusters or many sessions of its own.
+test-services:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/lanes.py $(SERVICES) $(ARGS)
 
 # Their newest releases are for an older Spark than the newest that whence takes.
 test-lakes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.trace import Trace
-    from whence.model.flow import Flow, Records, Site
+    from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
@@ -56,6 +56,11 @@ class Session:
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
 
     @property
     def spark(self) -> SparkSession:
@@ -82,7 +87,8 @@ class Session:
         from whence.debug.trace import Trace
 
         flow, records = self._flow(asked, where, through=through)
-        return Trace(Leg(flow, records, self._crossings if through else None), self._spark)
+        leg = Leg(flow, records, self._crossings if through else None)
+        return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
     @overload
     def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
@@ -103,13 +109,25 @@ class Session:
             return everything(self, rows, where)
         flow, records = self._flow(rows, where)
         target, _ = self._flow(to)
-        return forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark)
+        return self._saved_by(forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark))
 
-    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
-        """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.sql.why_not import why_not
+    def _saved_by(self, trace: Trace) -> Trace:
+        from whence.debug.saving import save
 
-        return why_not(self.lineage(df), self.lineage(to))
+        trace.saver = lambda name: save(trace, self.catalog, name)
+        return trace
+
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out on its way to `to`, and why."""
+        from whence.debug.legs import Leg
+        from whence.debug.why_not import why_not
+        from whence.sql.flow import SqlFlow
+
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        if not isinstance(target, SqlFlow):
+            raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
+        return why_not(Leg(flow, records, self._crossings), target, self._crossings)
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
@@ -135,17 +153,60 @@ class Session:
 
     def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
+        from pyspark import RDD
+
+        from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
         if isinstance(asked, str):
             from whence.debug.named import frame_by_name
 
-            asked = frame_by_name(self._spark, self.catalog, asked)
+            trained = self._trained_on(asked)
+            asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
+            raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+        if isinstance(asked, LineageRDD):
+            from whence.rdd.flow import RddFlow
+
+            if where is not None:
+                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            return RddFlow.of(asked)
         if where is not None:
-            asked = asked.where(where)  # type: ignore[union-attr]
-        flow = SqlFlow(self.lineage(asked, through=through))  # type: ignore[arg-type]
+            asked = asked.where(where)
+        flow = SqlFlow(self.lineage(asked, through=through))
         return flow, flow.all()
+
+    def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
+        from whence.sql.trained import remember_training
+
+        remember_training(self._plans(), self._store.producers, path, rows, at)
+
+    def _trained_on(self, path: str) -> DataFrame | None:
+        """The rows that the model of this name was trained on."""
+        from whence.sql.trained import training_rows
+
+        return training_rows(self._plans(), self._store.producers, path) if "/" in path else None
+
+    def _models_behind(self, asked: Records) -> dict[str, Trace]:
+        """The models that gave columns of these rows, and the traces of what they were trained on."""
+        from whence.model.flow import Framed
+        from whence.sql.trained import UntoldTraining, attributes_of
+
+        known = self._watcher.trainings if self._watcher is not None else {}
+        numbers = attributes_of(self._plans(), asked.frame()) if known and isinstance(asked, Framed) else set()
+        found: dict[str, Trace] = {}
+        for training in dict.fromkeys(known[number] for number in sorted(numbers) if number in known):
+            name = training.path or training.model
+            while name in found:
+                name += "'"
+            rows = training.frame
+            if rows is None and training.path is not None:
+                rows = self._trained_on(training.path)
+            if rows is None:
+                raise UntoldTraining(name, "it was trained where whence was not attached, or with another store")
+            found[name] = self.backward(rows)
+        return found
 
     @property
     def _crossings(self) -> Crossings:
@@ -153,18 +214,27 @@ class Session:
 
         with self._opening:
             if self._crossing is None:
-                openers: dict[str, Callable[[Product], Flow]] = {"actors": self._open_actors}
-                living: Callable[[Site], tuple[Flow, Site] | None] = lambda _: None  # noqa: E731
-                if self._store.location.top is not None:
-                    openers["arrays"] = self._array_runs.open_flow
-                    living = self._array_runs.behind
-                self._crossing = Crossings(lambda: self._store.producers, openers, living)
+                from whence.debug.living import Living
+
+                openers: dict[str, Callable[[Product], Flow]] = {
+                    "actors": self._open_actors,
+                    "rdd": self._open_rdds,
+                    "arrays": lambda product: self._array_runs.open_flow(product),
+                }
+                has_arrays = self._store.location.top is not None
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
+                self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
+
+    def _open_rdds(self, product: Product) -> Flow:
+        from whence.rdd.opening import open_flow
+
+        return open_flow(product, self.context)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
-        return open_flow(product, str(self._files / "actors"))
+        return open_flow(product, self._actors_root)
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -207,13 +277,22 @@ class Session:
                 from whence.rdd import LineageContext
 
                 self._store.make()
-                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+                self._context = LineageContext(
+                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                )
+                self._context.tracing = self.backward
             return self._context
 
     @property
     def _files(self) -> Path:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
+        if location.directory is None and "://" in location.tables:
+            raise StoreError(
+                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
+                "by Python processes, which need a directory that all machines share: attach with a store whose "
+                "tables= is such a path."
+            )
         return location.directory or Path(location.tables)
 
     # --- any code: actors
@@ -229,10 +308,13 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                tables = self._store.location.tables
-                root = f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
-                self._actors = ActorStore(root, self._store)
+                self._actors = ActorStore(self._actors_root, self._store)
             return self._actors
+
+    @property
+    def _actors_root(self) -> str:
+        tables = self._store.location.tables
+        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -316,6 +398,7 @@ class Session:
             if self._closed:
                 return
             self._closed = True
+        self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

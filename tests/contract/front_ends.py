@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import add
 from pathlib import Path
 from typing import Protocol
 
@@ -11,7 +12,12 @@ from pyspark.sql import functions as F
 
 import whence
 from contract.naive import Both, Change, Keep, Meet, Once, Program, Read, Repeat, Source, Tables, Total, Value
+from whence.actors import Actor, Location
+from whence.actors.flow import ActorFlow
+from whence.actors.registry import Registry
 from whence.model.flow import Flow, RecordId, Records, Site
+from whence.rdd import LineageRDD
+from whence.rdd.flow import RddFlow
 from whence.sql.flow import SqlFlow
 
 
@@ -30,21 +36,42 @@ class Case(Protocol):
         """Which record of which table an identity is."""
         ...
 
+    def output(self, flow: Flow) -> Site: ...
+
     def values(self, flow: Flow, records: Records) -> list[Value]: ...
 
 
-class Sql:
-    """Tables are files of lines, so that rows are told by file and byte."""
+class _Files:
+    """Tables as files of lines, whose records are told by file and byte."""
 
-    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+    def __init__(self, w: whence.Session, folder: Path, tables: Tables) -> None:
         self._w = w
         self._starts: dict[str, list[int]] = {}
         self._paths: dict[str, Path] = {}
+        self._lines: dict[str, list[str]] = {}
         for name, rows in tables.items():
-            lines = [f"{k},{v}\n" for k, v in rows]
+            lines = self._lines[name] = [f"{k},{v}\n" for k, v in rows]
             self._paths[name] = folder / f"{name}.csv"
             self._paths[name].write_text("".join(lines))
             self._starts[name] = [sum(map(len, lines[:i])) for i in range(len(lines))]
+
+    def seeds(self, flow: Flow, sources: Iterable[Source]) -> list[Records]:
+        found: list[Records] = []
+        for site in flow.inputs:
+            name = site.name.removesuffix(".csv")
+            ids = [(str(self._paths[t]), self._starts[t][n]) for t, n in sources if t == name]
+            if ids:
+                found.append(flow.take(site, ids))
+        return found
+
+    def source(self, site: Site, one: RecordId) -> Source:
+        name = Path(str(one[0])).stem
+        return name, self._starts[name].index(int(one[1]))
+
+
+class Sql(_Files):
+    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+        super().__init__(w, folder, tables)
         self._frame = self._built(program)
 
     def _built(self, program: Program) -> DataFrame:
@@ -82,18 +109,109 @@ class Sql:
         flow = SqlFlow(self._w.lineage(self._frame.where(chosen)))
         return flow, flow.all()
 
-    def seeds(self, flow: Flow, sources: Iterable[Source]) -> list[Records]:
-        found: list[Records] = []
-        for site in flow.inputs:
-            name = site.name.removesuffix(".csv")
-            ids = [(str(self._paths[t]), self._starts[t][n]) for t, n in sources if t == name]
-            if ids:
-                found.append(flow.take(site, ids))
-        return found
-
-    def source(self, site: Site, one: RecordId) -> Source:
-        name = Path(str(one[0])).stem
-        return name, self._starts[name].index(int(one[1]))
+    def output(self, flow: Flow) -> Site:
+        return flow.outputs[0]
 
     def values(self, flow: Flow, records: Records) -> list[Value]:
         return sorted((int(k), int(v)) for k, v in records.values())
+
+
+class Rdds(_Files):
+    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+        super().__init__(w, folder, tables)
+        self._rdd = self._built(program)
+        self._rdd.collect()
+
+    def _built(self, program: Program) -> LineageRDD:
+        given = [self._built(one) for one in program.inputs]
+        if isinstance(program, Read):
+            lines = self._w.context.textFile(str(self._paths[program.table]), 2)
+            return lines.map(lambda line: tuple(map(int, line.split(","))))
+        if isinstance(program, Keep):
+            least = program.least
+            return given[0].filter(lambda kv: kv[1] >= least)
+        if isinstance(program, Change):
+            more = program.more
+            return given[0].map(lambda kv: (kv[0] % 2, kv[1] + more))
+        if isinstance(program, Repeat):
+            return given[0].flatMap(lambda kv: [(kv[0], kv[1] + i) for i in range(kv[0] % 3)])
+        if isinstance(program, Both):
+            return given[0].union(given[1])
+        if isinstance(program, Meet):
+            return given[0].join(given[1], 2).map(lambda kv: (kv[0], kv[1][0] + kv[1][1]))
+        if isinstance(program, Total):
+            return given[0].reduceByKey(add, 2)
+        assert isinstance(program, Once)
+        return given[0].distinct(2)
+
+    def flow(self) -> Flow:
+        return RddFlow.of(self._rdd)[0]
+
+    def ask(self, values: set[Value]) -> tuple[Flow, Records]:
+        return RddFlow.of(self._rdd.filter(lambda kv: kv in values))
+
+    def output(self, flow: Flow) -> Site:
+        assert isinstance(flow, RddFlow)
+        return flow.site_of(self._rdd.node.id)
+
+    def values(self, flow: Flow, records: Records) -> list[Value]:
+        return sorted(value for (value,) in records.values())
+
+
+class Actors(_Files):
+    """The naive program itself, each of its operators an actor that captures what it does."""
+
+    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+        super().__init__(w, folder, tables)
+        self._tables = tables
+        self._made: dict[int, tuple[Actor, list[tuple[Value, str]]]] = {}
+        self._last, self._records = self._run(program)
+        for actor, _ in self._made.values():
+            actor.commit()
+
+    def _run(self, program: Program) -> tuple[Actor, list[tuple[Value, str]]]:
+        if id(program) in self._made:
+            return self._made[id(program)]
+        number = len(self._made)
+        given = [self._run(one) for one in program.inputs]
+        actor = self._w.register(f"{type(program).__name__}-{number}-{len(self._made)}", kind="step")
+        name = actor.name
+        if isinstance(program, Read):
+            made = []
+            for n, value in enumerate(self._tables[program.table]):
+                place = Location(
+                    str(self._paths[program.table]), self._starts[program.table][n], len(self._lines[program.table][n])
+                )
+                actor.capture(place, f"{name}/{len(self._made)}/{n}")
+                made.append((value, f"{name}/{len(self._made)}/{n}"))
+        else:
+            for giver in {id(g): g for g, _ in given}.values():
+                self._w.flow_link(giver, actor)
+            told = program.put_out([[(v, frozenset([(key, 0)])) for v, key in some] for _, some in given])
+            made = []
+            for _, key in [one for _, some in given for one in some]:
+                actor.capture(key, None)  # taken in, whether or not anything came of it
+            for n, (value, inputs) in enumerate(told):
+                for key, _ in inputs:
+                    actor.capture(key, f"{name}/{len(self._made)}/{n}")
+                made.append((value, f"{name}/{len(self._made)}/{n}"))
+        self._made[id(program)] = (actor, made)
+        return actor, made
+
+    def flow(self) -> Flow:
+        store = self._w.actors
+        registry = Registry.load(store.files)
+        return ActorFlow(store.files, registry, [self._last.id], store.root)
+
+    def ask(self, values: set[Value]) -> tuple[Flow, Records]:
+        flow = self.flow()
+        return flow, flow.take(self.output(flow), [(key,) for value, key in self._records if value in values])
+
+    def output(self, flow: Flow) -> Site:
+        found = [one for one in flow.outputs if not one.key.startswith("files by")]
+        assert len(found) <= 1
+        return found[0] if found else Site("nothing was put out", "nothing")
+
+    def values(self, flow: Flow, records: Records) -> list[Value]:
+        by_key = {key: value for value, key in self._records}
+        return sorted(by_key[str(key)] for (key,) in records.ids())

@@ -98,6 +98,12 @@ BY_FIRST_COLUMN: dict[str, dict[object, set[int] | tuple[set[int], ...]]] = {
     "select rid from t a where not exists (select 1 from t b where b.k = a.k and b.rid > a.rid)": {
         **{7: ({7}, set()), 6: ({6}, set()), 5: ({5}, set())},
     },
+    "select rid from t a where exists (select * from (select * from t b where exists "
+    "(select * from t c where c.rid < 2 and b.rid = 3)) d where a.rid = 5)": {5: ({5}, {3}, {0, 1})},
+    "select rid from t a where rid < 2 and not exists (select * from (select * from t b where exists "
+    "(select * from t c where b.k = 1)) d where d.k <=> d.k and a.k <> a.k)": {
+        **{0: ({0}, set(), set()), 1: ({1}, set(), set())},
+    },
     "with c as (select k, max(v) m from t group by k) select a.k, b.m from c a join c b on a.k = b.k where a.k = 2": {
         2: ({3, 4, 6}, {3, 4, 6}),
     },
@@ -124,6 +130,9 @@ AS_BAGS = {
     "select k from t except all select k from t where rid in (1, 3, 6)": [
         *[(1, {1}, set()), (1, {2}, set()), (1, {7}, set())],
         *[(2, {6}, set()), (None, {5}, set())],
+    ],
+    "select k, (select count(*) from t b where b.v = a.v) from t a where v < 10 except all select 1, rid from t": [
+        *[(2, {3}, {3}, set()), (2, {6}, {6}, set()), (None, {5}, {5}, set())],
     ],
     "select k, v, count(*) from t where k = 2 group by rollup(k, v)": [
         *[(2, {3}), (2, {4}), (2, {6}), (2, {3, 4, 6}), (None, {3, 4, 6})],

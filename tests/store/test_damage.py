@@ -31,7 +31,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 def filled(home: Path) -> Store:
     store = Store.at(home)
-    for n in range(20):
+    for n in range(200):
         run = Run(f"r{n}", "query", "save", COMPLETED, None, NOON, NOON, "app", {})
         seen = (Seen("file", f"/a{n}", "path"), Seen("file", f"/b{n}", "path"))
         store.catalog.record(Observation(run, seen, (Change(1, "overwrite"),), (Link(0, 1, "write"),)))

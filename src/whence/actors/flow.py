@@ -6,7 +6,7 @@ that file, told as every front end tells its records (places.py), so that a trac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -142,6 +142,10 @@ class ActorFlow:
         else:
             self._require_bytes(site, known)
         return Taken(site, known)
+
+    def files(self, site: Site) -> Collection[str]:
+        """The file of a site, where others may have written it."""
+        return (site.key.partition(": ")[2],) if told_by(site) is not None else ()
 
     def at(self, step: Step, asked: Records) -> Records:
         actor, _ = self._ordered[step.number]

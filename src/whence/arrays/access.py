@@ -23,6 +23,8 @@ from whence.arrays.workflow import Node
 from whence.model import NonDeterministic
 from whence.strategy.costs import Answered
 
+_SHORT = 0.005  # seconds that are not worth running a user's code again for
+
 
 @dataclass(frozen=True)
 class Found:
@@ -117,8 +119,9 @@ class Access:
     ) -> tuple[Strategy | str, Numbers]:
         """From what is stored, unless that takes longer than a rerun."""
         gathering = Gathering(size)
-        until: float | None = time.perf_counter() + self._rerun_seconds
-        for part in _ask(self._open(strategy), direction, cells, i):
+        encoding = self._open(strategy)
+        until: float | None = time.perf_counter() + max(self._rerun_seconds, _SHORT)
+        for part in _ask(encoding, direction, cells, i):
             gathering.add(part)
             if gathering.is_whole:
                 break

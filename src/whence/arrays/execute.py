@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from time import perf_counter
 from typing import Any
 
@@ -55,10 +54,13 @@ def execute(
 
 def _workflow(target: Any) -> tuple[Workflow, dict[str, Any]]:
     """As it is now: what is added later is not of this run."""
+    held: dict[str, Any] = {}
     if isinstance(target, Workflow):
-        workflow, held = Workflow.of(target.nodes), {}
+        workflow = Workflow.of(target.nodes)
     else:
-        workflow, held = import_module("whence.arrays.recorded").gather(target)
+        from whence.arrays.recorded import gather
+
+        workflow, held = gather(target)
     if not workflow.nodes:
         raise ArrayError("The workflow has no arrays: there is nothing to execute.")
     return workflow, held

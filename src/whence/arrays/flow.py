@@ -230,6 +230,13 @@ class ArrayFlow:
                 return [(file_key(file), row) for file, row in self._row_map(node).cells_at(table)]
         raise ArrayError(f"{site} is no table that the run {self.run.id} was made from.")
 
+    def table(self, site: Site) -> str | None:
+        """Where the table lies that an input was made from."""
+        for node in self._workflow.inputs:
+            if site == self._input_site(node) and self.run.source(node).get("kind") == "frame":
+                return str(self._tables / self.run.source(node)["table"])
+        return None
+
     def condition(self, site: Site, rows: list[RecordId]) -> str:
         """What the rows of an input's table, and no others, meet: boxes of their coordinates."""
         for node in self._workflow.inputs:

@@ -18,8 +18,8 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -171,7 +171,8 @@ class Folder:
         except OSError as error:
             raise StoreError(f"The operators of the array run {self.name} cannot be read: {error}.") from error
         try:
-            loaded: list[Operator] = _cloudpickle().loads(content)
+            with _new_classes():
+                loaded: list[Operator] = _cloudpickle().loads(content)
         except Exception as error:
             raise StoreError(
                 f"The operators of the array run {self.name} cannot be loaded here: {type(error).__name__}: {error}. "
@@ -201,6 +202,25 @@ def pickled(operators: Sequence[Operator]) -> bytes:
                 "holds must be picklable; open files and connections inside run."
             ) from error
     return bytes(cloudpickle.dumps(list(operators)))
+
+
+@contextmanager
+def _new_classes() -> Iterator[None]:
+    """Classes that travelled by value are made anew. Otherwise cloudpickle would put the methods that it reads into the
+    class of this process that was written, where they would see copies of the user's variables."""
+    from importlib import import_module
+    from weakref import WeakValueDictionary
+
+    inside = import_module("pyspark.cloudpickle.cloudpickle")
+    known = "_DYNAMIC_CLASS_TRACKER_BY_ID"
+    before = getattr(inside, known, None)
+    if before is not None:
+        setattr(inside, known, WeakValueDictionary())
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(inside, known, before)
 
 
 def _cloudpickle() -> Any:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from whence.arrays.execute import execute
 from whence.arrays.flow import ArrayFlow
 from whence.arrays.folder import Shelf
-from whence.arrays.opening import table_of
 from whence.arrays.run import Run
 from whence.arrays.tables import Tables
+from whence.debug.crossing import Crossing
+from whence.debug.frames import frame_of
 from whence.model import SessionClosed, StoreError
-from whence.model.flow import Flow, Site
+from whence.model.flow import Flow, RecordId, Records, Site
+from whence.sql.flow import SqlFlow
 from whence.store import Store
 from whence.store.producers import Product
 
@@ -46,7 +47,7 @@ class ArrayRuns:
         self._session, self._store = session, store
         self.shelf = Shelf(files, store.seal)
         self._flows: dict[str, ArrayFlow] = {}
-        self._tables_read: dict[str, Flow] = {}
+        self._behind: dict[str, Crossing] = {}
         self.tables = Tables(lambda: session.spark, self._write, lambda: store.producers)
 
     def execute(
@@ -96,20 +97,26 @@ class ArrayRuns:
     def open_flow(self, product: Product) -> Flow:
         return self.flow(product.run)
 
-    def behind(self, site: Site) -> tuple[Flow, Site] | None:
+    def behind(self, flow: Flow, site: Site) -> Crossing | None:
         """The query behind a table that an array run was made from."""
-        found = table_of(site, self.shelf.path)
-        if found is None:
+        path = flow.table(site) if isinstance(flow, ArrayFlow) else None
+        if not isinstance(flow, ArrayFlow) or path is None:
             return None
-        if site.key not in self._tables_read:
-            self._tables_read[site.key] = self._table(site, *found)
-        return self._tables_read[site.key], site
+        if path not in self._behind:
+            self._behind[path] = self._query_behind(flow, site, path)
+        return self._behind[path]
 
-    def _table(self, site: Site, run: str, path: str) -> Flow:
-        from whence.sql.rows_flow import RowsFlow
-
-        flow = self.flow(run)
-        keys = [f"d{axis}" for axis in range(flow.axes(site))]
-        ask: Callable[[DataFrame, bool], SqlLineage] = lambda df, through: self._session.lineage(df, through=through)  # noqa: E731
+    def _query_behind(self, arrays: ArrayFlow, site: Site, path: str) -> Crossing:
         frame = self._session.spark.read.parquet(path)
-        return RowsFlow(frame, site, ask, keys, partial(flow.rows_at, site), partial(flow.condition, site))
+        query = SqlFlow(self._session.lineage(frame))
+
+        def ask(records: Records) -> tuple[Flow, Records, tuple[str, ...]]:
+            picked = SqlFlow(self._session.lineage(frame.where(arrays.condition(site, records.ids()))))
+            return picked, picked.all(), ()
+
+        def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
+            keys = [f"d{axis}" for axis in range(arrays.axes(site))]
+            rows = frame_of(self._session.spark, records).select(*keys).collect()
+            return arrays.rows_at(site, [tuple(row) for row in rows]), ()
+
+        return Crossing(site, query, query.outputs[0], ask=ask, arrive=arrive)

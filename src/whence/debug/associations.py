@@ -36,6 +36,11 @@ def _behind(leg: Leg, site: Site) -> dict[str, list[tuple[str, str]]]:
         narrowed = getattr(records, "in_files", None)
         here = narrowed(crossing.files) if narrowed is not None and crossing.files else records
         ids = ids_in(records, crossing.files)
+        if crossing.ask is not None:
+            raise WhenceError(
+                f"The records of {site.name} are handed on by their values, so that it is not told which of them came "
+                "from which. Ask for fewer rows at a time, and for their sources."
+            )
         if len(ids) > MOST:
             raise WhenceError(
                 f"{len(ids)} records of {site.name} would be asked for one by one; associations() over several flows "

@@ -25,22 +25,26 @@ class Crossing:
     flow: Flow
     output: Site
     files: frozenset[str] = frozenset()
+    ask: Callable[[Records], tuple[Flow, Records, tuple[str, ...]]] | None = None
+    """Where identities mean nothing to the other flow: the question for it, and what may widen the answer there."""
+    arrive: Callable[[Records], tuple[list[RecordId], tuple[str, ...]]] | None = None
+    """The same on the way forward: which records of `site` these of the other flow are."""
 
 
 @dataclass
 class Crossings:
-    """`living`: flows of this session by the key of a site that they made (a DataFrame from an RDD, ...)."""
+    """`living`: the flow of this session that made an input of another one (a DataFrame from an RDD, ...)."""
 
     producers: Callable[[], Producers]
     openers: Mapping[str, Opener]
-    living: Callable[[Site], tuple[Flow, Site] | None] = lambda _: None
+    living: Callable[[Flow, Site], Crossing | None] = lambda _, __: None
     _opened: dict[tuple[str, str], Flow] = field(default_factory=dict)
 
     def behind(self, flow: Flow, site: Site) -> tuple[list[Crossing], tuple[str, ...]]:
         """The flows that made records of this input, and where the way ends though something is known to lie behind."""
-        here = self.living(site)
+        here = self.living(flow, site)
         if here is not None:
-            return [Crossing(site, *here)], ()
+            return [here], ()
         files = flow.files(site) if isinstance(flow, InFiles) else ()
         if not files:
             return [], ()
@@ -178,7 +182,13 @@ def arriving(
         widened += answer.widened
         ended += answer.ended
         for output, records in answer.found.items():
-            if output == crossing.output:
+            if output != crossing.output:
+                continue
+            if crossing.arrive is not None:
+                there, more = crossing.arrive(records)
+                ids += there
+                widened += more
+            else:
                 ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
     return list(dict.fromkeys(ids))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from whence.debug.crossing import Crossing, Crossings, ids_in
 from whence.model.flow import Answer, Flow, Records, Site
@@ -20,7 +20,7 @@ class Leg:
     asked: Records
     crossings: Crossings | None
     depth: int = 0
-    _cache: dict[str, object] = field(default_factory=dict)
+    before: tuple[str, ...] = ()  # what widened the question itself
 
     @once
     def answer(self) -> Answer:
@@ -47,7 +47,7 @@ class Leg:
 
     @property
     def widened(self) -> tuple[str, ...]:
-        return self.answer.widened
+        return (*self.before, *self.answer.widened)
 
     @property
     def ended(self) -> tuple[str, ...]:
@@ -60,9 +60,8 @@ class Leg:
         for site, some in self.crossed.items():
             legs = found[site] = []
             for crossing in some:
-                ids = ids_in(self.answer.found[site], crossing.files)
-                asked = crossing.flow.take(crossing.output, ids)
-                legs.append((crossing, Leg(crossing.flow, asked, self.crossings, self.depth + 1)))
+                flow, asked, widened = _asked(crossing, self.answer.found[site])
+                legs.append((crossing, Leg(flow, asked, self.crossings, self.depth + 1, widened)))
         return found
 
     def walk(self) -> Iterator[Leg]:
@@ -89,3 +88,9 @@ class Leg:
         for some_next in self.next.values():
             for _, leg in some_next:
                 yield from leg.ends()
+
+
+def _asked(crossing: Crossing, records: Records) -> tuple[Flow, Records, tuple[str, ...]]:
+    if crossing.ask is not None:
+        return crossing.ask(records)
+    return crossing.flow, crossing.flow.take(crossing.output, ids_in(records, crossing.files)), ()

@@ -19,14 +19,23 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 
 def frame_by_name(spark: SparkSession, catalog: Catalog, name: str) -> DataFrame:
     """A table or view of Spark's, a path, or a name that the catalogue knows one of these by."""
-    if spark.catalog.tableExists(name):
+    if _is_table(spark, name):
         return spark.table(name)
     path = name if "/" in name else _known(catalog, name)
     if path is None:
         raise UnknownDataset(f"There is no table, view or path {name!r}, and the catalogue knows none by that name.")
-    if "/" not in path and spark.catalog.tableExists(path):
+    if _is_table(spark, path):
         return spark.table(path)
     return _read(spark, path)
+
+
+def _is_table(spark: SparkSession, name: str) -> bool:
+    from pyspark.errors import AnalysisException
+
+    try:
+        return spark.catalog.tableExists(name)
+    except AnalysisException:  # no name that SQL could say, such as a path
+        return False
 
 
 def _known(catalog: Catalog, name: str) -> str | None:

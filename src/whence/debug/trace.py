@@ -5,7 +5,7 @@ It speaks to flows alone (model/flow.py): the one that was asked, and those that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -31,13 +31,31 @@ class Trace:
     """Made by `Session.backward` and `Session.forward`. Nothing is computed before it is asked for."""
 
     def __init__(
-        self, leg: Leg, spark: SparkSession, *, direction: str = "backward", widened: Any = (), ended: Any = ()
+        self,
+        leg: Leg,
+        spark: SparkSession,
+        *,
+        direction: str = "backward",
+        widened: Any = (),
+        ended: Any = (),
+        models: Callable[[], Mapping[str, Trace]] = dict,
     ) -> None:
-        """`widened` and `ended`: of the way to the rows that a forward trace found."""
+        """`widened` and `ended`: of the way to the rows that a forward trace found. `models`: see there."""
         self._leg = leg
         self._spark = spark
         self._before = (tuple(widened), tuple(ended))
+        self._find_models = models
         self.direction = direction
+        self.saver: Callable[[str | None], str] | None = None
+        """Writes this trace into the store of the session that it came from."""
+
+    def save(self, name: str | None = None) -> str:
+        """Keep the trace in the store: its steps with counts, and the first rows of each source; its id.
+
+        The server shows it, and anyone who may read the rows (docs/serve.md)."""
+        if self.saver is None:
+            raise WhenceError("This trace has no session, and so no store to be saved in: ask w.backward or w.forward.")
+        return self.saver(name)
 
     # --- what was found
 
@@ -77,6 +95,18 @@ class Trace:
         if source not in self._ends:
             raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._ends)}")
         return self._ends[source]
+
+    def full_name(self, source: str) -> str:
+        """The table or path that a source is, where it is one."""
+        _, site, records = self._end(source)
+        told: str | None = getattr(records, "full_name", None)
+        return told or (site.key.partition(": ")[2] if site.key.startswith("files by ") else site.name)
+
+    @once
+    def models(self) -> Mapping[str, Trace]:
+        """The models that gave columns of the asked rows, by their paths, each with the trace of the rows that it was
+        trained on. These are no witnesses: a replay takes the model as it is."""
+        return self._find_models()
 
     @once
     def readings(self) -> tuple[ReadingRows, ...]:

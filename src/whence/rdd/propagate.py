@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
+from whence.rdd.books import Book
 from whence.rdd.codec import Ints, pack, ragged, unpack
 from whence.rdd.tables import Table
-from whence.rdd.walk import Place, State, Tables
+from whence.rdd.walk import Place, State, Tables, merged_states
 from whence.rdd.wire import Origin
 from whence.store import private
 
@@ -135,3 +137,18 @@ def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> tup
         if (part == i).any()
     }
     return found, head["notes"]
+
+
+def stored_whole(book: Book, state: State, note: Callable[[str], None]) -> State | None:
+    """The way to the sources where the strategy put it together beforehand."""
+    found: State = {}
+    for place, positions in state.items():
+        if place.attempt < 0 or place.space != book.tables.of(place).last:
+            return None
+        one = read_full(book.directory, place[:3], positions)
+        if one is None:
+            return None
+        for text in one[1]:
+            note(text)
+        found = merged_states(found, one[0])
+    return found

@@ -19,8 +19,18 @@ from whence.version import __version__
 # name -> "module:function", or "module:app" with a typer.Typer for a command that has commands of its own
 COMMANDS = {
     "demo": "whence.serve.demo:demo",
-    "version": "whence.serve.cli:version",
+    "datasets": "whence.serve.commands.catalog:datasets",
+    "runs": "whence.serve.commands.catalog:runs",
+    "lineage": "whence.serve.commands.catalog:lineage",
+    "impact": "whence.serve.commands.catalog:impact",
+    "search": "whence.serve.commands.catalog:search",
+    "export": "whence.serve.commands.events:export",
+    "import": "whence.serve.commands.events:take",
+    "store": "whence.serve.commands.store:app",
+    "token": "whence.serve.commands.tokens:app",
+    "serve": "whence.serve.commands.serve:serve",
     "diagnose": "whence.serve.diagnose:diagnose",
+    "version": "whence.serve.cli:version",
 }
 
 
@@ -48,7 +58,7 @@ def load(name: str) -> Any:
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

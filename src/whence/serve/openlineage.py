@@ -71,6 +71,17 @@ def events_of(catalog: Catalog, run: Run, namespace: str = NAMESPACE) -> Iterato
     yield builder.event(ends.get(run.status, ol.RunState.OTHER), run.ended or started, full=True)
 
 
+def event_of(catalog: Catalog, run: Run, is_end: bool, at: datetime, namespace: str = NAMESPACE) -> dict[str, Any]:
+    """One of these events as JSON has it."""
+    from openlineage.client import event_v2 as ol
+    from openlineage.client.serde import Serde
+
+    ends = {COMPLETED: ol.RunState.COMPLETE, FAILED: ol.RunState.FAIL, RUNNING: ol.RunState.RUNNING}
+    state = ends.get(run.status, ol.RunState.OTHER) if is_end else ol.RunState.START
+    told: dict[str, Any] = Serde.to_dict(_Builder(catalog, run, namespace).event(state, at, full=is_end))
+    return told
+
+
 def run_uuid(run_id: str) -> str:
     try:
         return str(uuid.UUID(run_id))
@@ -95,7 +106,7 @@ class _Builder:
             eventTime=at.isoformat(),
             eventType=state,
             run=ol.Run(runId=run_uuid(self._run.id), facets=self._run_facets()),
-            job=ol.Job(namespace=self._namespace, name=self._job_name(), facets=self._job_facets()),
+            job=ol.Job(namespace=self._job_namespace(), name=self._job_name(), facets=self._job_facets()),
             inputs=[self._input(use) for use in self._inputs] if full else [],
             outputs=[self._output(use, changed.get(use.dataset)) for use in self._outputs] if full else [],
             producer=PRODUCER,
@@ -124,7 +135,14 @@ class _Builder:
         facets = {**self._facets(d, change), **self._lineage(d)}
         return ol.OutputDataset(d.namespace, d.name, outputFacets=counted, facets=facets)
 
+    def _job_namespace(self) -> str:
+        job = str(self._run.details.get("job") or "")
+        came_in = self._run.kind == "openlineage" and job.endswith(f"/{self._run.name}")
+        return job.removesuffix(f"/{self._run.name}") if came_in else self._namespace
+
     def _job_name(self) -> str:
+        if self._run.kind == "openlineage" and self._run.name:
+            return self._run.name
         what = str(self._run.details.get("command") or self._run.details.get("action") or self._run.kind)
         what = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", what.removesuffix("Command")).lower()
         target = self._outputs[0].dataset if self._outputs else None

@@ -315,6 +315,9 @@ class Making(Contents):
 
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
         """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
+        # Spark takes a column that is named anew under its own id for another one, and gives that a new id.
+        if class_name(expr) == "AttributeReference" and expr.exprId().equals(attribute.exprId()):
+            return expr
         return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), self._empty, self._none, self._empty)
 
     def project(self, exprs: Sequence[Expr], child: Plan) -> Plan:

@@ -26,6 +26,7 @@ from pyspark.errors import (
 )
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from whence.model import operators
 from whence.model.quiet import FACTS
@@ -35,6 +36,7 @@ from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.memory import Fact
+from whence.sql.sinks import remember_stream
 from whence.sql.targets import Target
 from whence.sql.tree import Node, tree_of
 from whence.sql.wrapping import Wrapping
@@ -53,6 +55,7 @@ KEEPING = ("cache", "persist")
 WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", "text", "xml", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
+STARTS = ("start", "toTable")
 _WRITING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:insert|create|replace|with|from)\b", re.IGNORECASE | re.DOTALL)
 
 # What code of the user's, or an expression of his query, raises; other failures may be whence's own.
@@ -70,6 +73,7 @@ _METHODS: dict[tuple[type, str], str] = {
     **{(DataFrameWriter, name): "write" for name in WRITES},
     **{(DataFrameWriterV2, name): "write_v2" for name in WRITES_V2},
     (SparkSession, "sql"): "sql",
+    **{(DataStreamWriter, name): "start" for name in STARTS},
 }
 # The classes are the process's, and so is this.
 _WRAPPING = Wrapping(_METHODS)
@@ -192,6 +196,17 @@ class Capture:
         else:
             if pending.why is not None:
                 log.warning("whence remembers that this was written, but a trace ends there: %s", pending.why)
+
+    def start(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        """A stream: what it writes as files is remembered with its query."""
+        query = method(writer, *args, **options)
+        try:
+            why = remember_stream(self._c, writer._df, query)
+            if why is not None:
+                log.warning("whence remembers this stream, but a trace ends at what it writes: %s", why)
+        except Exception as problem:
+            self._warn(problem)
+        return query
 
     def sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from pyspark import RDD
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -14,8 +15,10 @@ from whence.model import Strategy, WhenceError
 from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site
 from whence.model.once import once
 from whence.model.verdict import Verdict
+from whence.spark.construct import POSITION_BITS
 from whence.sql import evaluation, given
 from whence.sql.blocks import ReadingPlace
+from whence.sql.catalyst import Catalyst
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Seeds
 from whence.sql.forward import forward as touched_by
@@ -23,7 +26,7 @@ from whence.sql.line_rows import LineRows, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, ROW, has_row_index
+from whence.sql.sources import FILE, HASH, ROW, has_row_index
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
@@ -74,6 +77,10 @@ class SqlRecords:
     def columns(self) -> tuple[str, ...]:
         return tuple(self.frame().columns)
 
+    @property
+    def full_name(self) -> str:
+        return self.places[0].dataset.full_name
+
     @once
     def _frame(self) -> DataFrame:
         return self.question.rows_of(self.places, self._condition)
@@ -96,6 +103,10 @@ class SqlRecords:
         paths = {path for place in self.places for path in c.files(place.leaf.plan) if file_key(path) in self._only}
         return F.col(FILE).isin(*[c.hash64_of_text(path) for path in sorted(paths)])
 
+    def identities(self) -> DataFrame:
+        """As the query itself tells them."""
+        return self._ids()
+
     def _ids(self) -> DataFrame:
         ids = self.question.ids_of(self.places)
         return ids if self._condition is None else ids.where(self._condition)
@@ -111,6 +122,8 @@ class SqlRecords:
         with c.quietly():
             found = self._ids()
             rows = (found if most is None else found.limit(most)).collect()
+        if found.columns[-1:] == [ROW] and len(found.columns) == 1 and not self.places[0].dataset.by_contents:
+            return [_apart(row[0]) for row in rows]
         if found.columns[-2:] != [FILE, ROW]:
             return [tuple(row) for row in rows]
         return _in_files(self.question.lineage, self.places, [(row[FILE], row[ROW]) for row in rows])
@@ -154,7 +167,8 @@ class SqlTaken:
 
     @once
     def _identities(self) -> DataFrame:
-        names = [FILE, ROW] if self.site.key.startswith("files by ") else [ROW]
+        names = [FILE, ROW] if self.site.key.startswith("files by ") else [HASH, ROW]
+        names = names if self.places[0].dataset.by_contents or names[0] == FILE else [ROW]
         schema = ", ".join(f"`{name}` bigint" for name in names)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
 
@@ -253,9 +267,20 @@ class SqlFlow:
         wanted = list(dict.fromkeys(ids))
         if site.key.startswith("files by "):
             told: Told = _positions(self.lineage, places, wanted, site.key.startswith(f"files by {BY_BYTE}"))
-        else:
+        elif places[0].dataset.by_contents:
             told = [tuple(int(number) for number in one) for one in wanted]
+        else:
+            told = [_together(one) for one in wanted]
         return SqlTaken(site, self.lineage, places, wanted, told)
+
+    def rdd_below(self, site: Site) -> Any | None:
+        """The RDD of the JVM that an input is, where it is one."""
+        (first, *_) = self._sites[site]
+        return first.leaf.plan.rdd() if first.leaf.kind in ("LogicalRDD", "ExternalRDD") else None
+
+    def by_contents(self, site: Site) -> bool:
+        """Whether equal rows of an input are one record to this query."""
+        return self._sites[site][0].dataset.by_contents
 
     def forward(self, seeds: Records) -> Answer:
         return self.forward_all([seeds])
@@ -326,6 +351,22 @@ class SqlFlow:
         places = None if sites is None else [place for site in sites for place in self._sites[site]]
         return question.exclude(query, places=places, at=at, instead=there)
 
+    def read_as(self, site: Site, made: RDD[Any]) -> DataFrame:
+        """Records that another flow makes now in place of those it once made, as this query reads these."""
+        c = self.lineage.c
+        leaf = self._sites[site][0].leaf
+        schema = c.frame(leaf.plan).schema
+        if not c.is_file_scan(leaf.plan):
+            return c.spark.createDataFrame(made, schema)
+        kind, options = c.format_of(leaf.plan), c.options_of(leaf.plan)
+        lines = made.map(str)
+        if kind == "text":
+            return c.spark.createDataFrame(lines.map(lambda line: (line,)), schema)
+        if kind not in ("csv", "json") or options.get("header", "false").lower() == "true":
+            raise WhenceError(f"What {site.name} would be without these rows cannot be read here as {kind}.")
+        reader = c.spark.read.options(**options).schema(schema)
+        return reader.csv(lines) if kind == "csv" else reader.json(lines)
+
     def steps_again(self, asked: Records) -> Iterator[ReplayedStep]:
         return self._question(asked).replayed_steps()
 
@@ -365,6 +406,32 @@ class SqlStepRecords:
 
     def values(self, most: int | None = None) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in (self._rows if most is None else self._rows.limit(most)).collect()]
+
+
+def equal_to(c: Catalyst, frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """The rows that are equal to one of these, by what they hold: a question about the DataFrame itself."""
+    names = [f"c{i}" for i in range(len(frame.columns))]
+    plain = frame.toDF(*names)
+
+    def told(rows: DataFrame) -> DataFrame:
+        plan = c.plan_of(rows)
+        hashes = [c.alias(h, f"h{i}") for i, h in enumerate(c.content_hashes(c.output(plan)))]
+        texts = [F.col(f"h{i}").cast("string") for i in range(len(hashes))]
+        return c.frame(c.extend(plan, hashes)).withColumn("told", F.concat_ws(":", *texts))
+
+    with c.quietly():
+        wanted = [row[0] for row in told(c.spark.createDataFrame(list(values), plain.schema)).select("told").collect()]
+    return told(plain).where(F.col("told").isin(*sorted(set(wanted)))).select(*names).toDF(*frame.columns)
+
+
+def _apart(position: int) -> RecordId:
+    return position >> POSITION_BITS, position & (1 << POSITION_BITS) - 1
+
+
+def _together(one: RecordId) -> tuple[int, ...]:
+    if len(one) != 2 or not all(isinstance(number, int) and number >= 0 for number in one):
+        raise WhenceError(f"{one!r} is no row here: these are told by partition and number.")
+    return ((int(one[0]) << POSITION_BITS) + int(one[1]),)
 
 
 def _site(lineage: SqlLineage, name: str, places: Sequence[ReadingPlace]) -> Site:

@@ -44,6 +44,23 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
 
 
+def files_leaf(c: Catalyst, node: Node) -> dict[str, Any] | None:
+    """What is to be known of a scan of files to read the same again; None for other leaves."""
+    leaf = _leaf(c, node)
+    return leaf if leaf["kind"] == "files" else None
+
+
+def reading(c: Catalyst, leaf: Mapping[str, Any], attrs: Sequence[Attr]) -> Plan:
+    """A scan of what is described, under these attributes."""
+    scan = c.plan_of(_frame(c, leaf))
+    while class_name(scan) == "SubqueryAlias":
+        scan = scan.child()
+    by_name = {a.name(): a for a in c.output(scan)}
+    if any(a.name() not in by_name for a in attrs):
+        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from has other columns now")
+    return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
+
+
 def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
     if node.kind in _SELF_CONTAINED:
         return {"kind": "itself"}

@@ -112,7 +112,7 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     short = by_name.split(".")[-1] if by_name is not None else view
     if c.is_file_scan(plan):
         # By name or by path, it is the same if it lies at the same place.
-        roots = sorted(root.rstrip("/") for root in c.roots(plan))
+        roots = roots_of(c, plan)
         last = roots[0].rsplit("/", 1)[-1] if roots else "no files"
         told_by, how = _ways_of_reading(c, plan)
         return Dataset("files:" + "|".join(roots), short or last, by_name or ", ".join(roots), told_by, how)
@@ -121,6 +121,16 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     text = relation.toString()
     where = f"relation:{text}:{c.identity(relation)}" if by_name is None else f"table:{by_name}"
     return Dataset(where, short or text, by_name or view or text, _by_contents(c, plan))
+
+
+def roots_of(c: Catalyst, scan: Plan) -> list[str]:
+    """Where the files of a scan lie. Files that were picked one by one are part of what lies at their base."""
+    roots = sorted(root.rstrip("/") for root in c.roots(scan))
+    base = c.options_of(scan, secrets=True).get("basepath")
+    if base is None:
+        return roots
+    whole = c.qualified(base).rstrip("/")
+    return [whole] if all(root.startswith(whole + "/") for root in roots) else roots
 
 
 def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from whence.spark.allowed import FORMATS
 from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.sources import roots_of
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def place_of(c: Catalyst, leaf: Plan) -> str | None:
     if kind == "HiveTableRelation":
         return c.qualified(str(leaf.tableMeta().location().toString()))
     if c.is_file_scan(leaf):
-        roots = c.roots(leaf)
+        roots = roots_of(c, leaf)
         return c.qualified(roots[0]) if len(roots) == 1 else None
     if kind == "LogicalRelation":
         found = c.jdbc_options(leaf.relation())

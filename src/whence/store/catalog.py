@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,8 +17,12 @@ from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownData
 from whence.model.lineage import INPUT, OUTPUT, Application, ColumnEdge, DatasetUse, DatasetVersion, Edge, Observation
 from whence.store import graph
 from whence.store.answers import column_edges_of, datasets_of, edges_of
+from whence.store.audit import Audit
+from whence.store.changes import bump, make_secret, secret
 from whence.store.database import open_engine, retrying, writing
+from whence.store.diagnoses import Diagnoses
 from whence.store.entities import Entities
+from whence.store.finding import meant
 from whence.store.location import DATABASE_FILE, StoreLocation
 from whence.store.producers import Producers
 from whence.store.record import Names, record
@@ -26,6 +30,8 @@ from whence.store.results import Results
 from whence.store.rows import dataset_of, is_current, moment, run_of, run_row, seconds, upsert, upsert_all
 from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs, uses, versions
 from whence.store.schema import events as told
+from whence.store.tokens import Tokens
+from whence.store.traces import Traces
 
 Named = Dataset | tuple[str, str] | str
 """A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
@@ -67,10 +73,12 @@ class Catalog:
         def work(connection: sa.Connection) -> None:
             _one_writer(connection)
             known = _known_runs(connection, [observation.run.id for observation in observations])
-            upsert_all(connection, runs, [run_row(observation.run) for observation in observations], ["id"])
+            change = bump(connection)
+            rows = [{**run_row(observation.run), "changed": change} for observation in observations]
+            upsert_all(connection, runs, rows, ["id"])
             names = Names()
             for observation in observations:
-                record(connection, observation, _at(observation.run), names, again=observation.run.id in known)
+                record(connection, observation, _at(observation.run), names, change, observation.run.id in known)
                 known.add(observation.run.id)
 
         self._write(work)
@@ -84,6 +92,7 @@ class Catalog:
 
         def work(connection: sa.Connection) -> None:
             _one_writer(connection)
+            change = bump(connection)
             names = Names()
             for run_id, some in events.items():
                 kept = {
@@ -95,18 +104,18 @@ class Catalog:
                     continue
                 observation = observe(run_id, [*kept.values(), *fresh.values()])
                 known = _known_runs(connection, [run_id])
-                upsert(connection, runs, run_row(observation.run), ["id"])
+                upsert(connection, runs, {**run_row(observation.run), "changed": change}, ["id"])
                 connection.execute(
                     told.insert(),
                     [{"run": run_id, "digest": digest, "event": event} for digest, event in fresh.items()],
                 )
-                record(connection, observation, _at(observation.run), names, again=bool(known))
+                record(connection, observation, _at(observation.run), names, change, bool(known))
 
         self._write(work)
 
     def add_run(self, run: Run) -> None:
         """Write the run down; one of the same id is replaced."""
-        self._write(lambda c: upsert(c, runs, run_row(run), ["id"]))
+        self._write(lambda c: upsert(c, runs, {**run_row(run), "changed": bump(c)}, ["id"]))
 
     def run(self, run_id: str) -> Run | None:
         found = self._read(sa.select(runs).where(runs.c.id == run_id))
@@ -130,7 +139,8 @@ class Catalog:
         }
 
         def work(connection: sa.Connection) -> None:
-            upsert(connection, datasets, row, ["namespace", "name"], keep=("created",))
+            changed = {**row, "changed": bump(connection)}
+            upsert(connection, datasets, changed, ["namespace", "name"], keep=("created",))
             here = (datasets.c.namespace == dataset.namespace, datasets.c.name == dataset.name)
             number = connection.execute(sa.select(datasets.c.id).where(*here)).scalar_one()
             named = sa.select(aliases.c.id).where(
@@ -346,6 +356,54 @@ class Catalog:
             self._write(lambda c: upsert_all(c, operators, rows, ["run", "id"]))
 
     @property
+    def tokens(self) -> Tokens:
+        """Who may ask the server."""
+        return Tokens(self._read, self._write)
+
+    @property
+    def audit(self) -> Audit:
+        """What was asked of the server that somebody may want to know later."""
+        return Audit(self._read, self._write)
+
+    @property
+    def traces(self) -> Traces:
+        """Saved traces, and the questions that wait for a session."""
+        return Traces(self._read, self._write)
+
+    @property
+    def diagnoses(self) -> Diagnoses:
+        return Diagnoses(self._read, self._write)
+
+    def vacuum(self, audit_days: int | None = None) -> None:
+        """Give back space that is no longer needed; with `audit_days` also forget older entries of the audit."""
+        if audit_days is not None:
+            self._write(lambda c: Audit.forget(c, audit_days))
+        held = self._engine.raw_connection()
+        try:
+            driver: Any = held.driver_connection
+            if self._engine.dialect.name == "postgresql":  # SQLite's connections begin nothing by themselves
+                driver.autocommit = True
+            for statement in ("VACUUM", "ANALYZE"):
+                driver.execute(statement)
+        except Exception as error:
+            raise StoreError(f"The store {self._location} cannot be vacuumed now: {error}") from error
+        finally:
+            held.invalidate()
+
+    def reading(self) -> AbstractContextManager[sa.Connection]:
+        """A connection for questions that this class does not ask itself."""
+        return self._reading()
+
+    def secret(self) -> bytes:
+        """Random bits that are this store's own."""
+        with self._reading() as connection:
+            found = secret(connection)
+        if found is None:
+            self._write(make_secret)
+            return self.secret()
+        return found
+
+    @property
     def entities(self) -> Entities:
         """The type system: types, entities and relationships, the built-in ones and the user's own."""
         return Entities(self._read, self._write)
@@ -366,26 +424,7 @@ class Catalog:
 
     def _find(self, connection: sa.Connection, named: Named, as_of: Moment | None) -> int:
         namespace, name = (None, named) if isinstance(named, str) else tuple(named)
-        query = sa.select(
-            aliases.c.dataset, aliases.c.since, aliases.c.until, datasets.c.namespace, datasets.c.name
-        ).join(datasets, datasets.c.id == aliases.c.dataset)
-        exact = (
-            aliases.c.name == name
-            if namespace is None
-            else (aliases.c.name == name) & (aliases.c.namespace == namespace)
-        )
-        rows = connection.execute(query.where(exact)).all()
-        if not rows and namespace is None:
-            clean = str(name).rstrip("/").removeprefix("file:").replace("//", "/")
-            ends = aliases.c.name.endswith(f".{name}", autoescape=True) | (aliases.c.name == clean)
-            ends = ends | aliases.c.name.endswith(f"/{str(name).strip('/')}", autoescape=True)
-            rows = connection.execute(query.where(ends)).all()
-        if as_of is not None:
-            when = _when(as_of)
-            then = [row for row in rows if row.since <= when and (row.until is None or row.until > when)]
-        else:
-            then = [row for row in rows if row.until is None]
-        found = {row.dataset: (row.namespace, row.name) for row in then or rows}
+        found = meant(connection, namespace, str(name), None if as_of is None else _when(as_of))
         if len(found) == 1:
             return int(next(iter(found)))
         if not found:

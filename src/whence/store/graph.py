@@ -8,6 +8,7 @@ version that holds what an edge brought.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,13 +16,32 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from whence.model.lineage import EVERY_COLUMN
+from whence.model import WhenceError
+from whence.model.lineage import EVERY_COLUMN, INDIRECT
 from whence.store.schema import edges, mapping_columns
 
 Range = tuple[int, int]
 Ranges = tuple[Range, ...]
 """Versions: ranges with both ends, in order, with a gap between any two."""
 _CHUNK = 400  # SQLite allows 32766 parameters, but plans of long OR chains are slow
+
+
+class TooMuch(WhenceError):
+    """A question that costs more than whoever asked is ready to pay."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far a question may go: links looked at, and the moment (time.monotonic) when it must be done."""
+
+    links: int
+    until: float
+
+    def check(self, links: int) -> None:
+        if links > self.links:
+            raise TooMuch(f"This question meets more than {self.links:,} column links; ask for less of it.")
+        if links % 1000 == 0 and time.monotonic() > self.until:
+            raise TooMuch("This question takes too long; ask for less of it.")
 
 
 @dataclass(frozen=True)
@@ -178,8 +198,12 @@ def walk_columns(
     backward: bool,
     depth: int | None,
     as_of: float | None,
+    indirect: bool = True,
+    bounds: Bounds | None = None,
 ) -> list[ColumnStep]:
-    """Like walk, from columns of versions to columns of versions; None stands for every column."""
+    """Like walk, from columns of versions to columns of versions; None stands for every column.
+
+    With indirect=False, links that only decide about values are neither given nor followed."""
     frontier: dict[int, dict[str | None, Ranges]] = {}
     for dataset, versions in start.items():
         names = columns.get(dataset)
@@ -193,7 +217,11 @@ def walk_columns(
             for name, ranges in asked.items():
                 seen[dataset, name] = joined((*seen.get((dataset, name), ()), *ranges))
         reached: dict[tuple[int, str | None], set[Range]] = defaultdict(set)
-        for link, last, others in _column_links(connection, frontier, backward, as_of):
+        for link, last, others in _column_links(connection, frontier, backward, as_of, bounds):
+            if bounds is not None:
+                bounds.check(len(found))
+            if link[4] == INDIRECT and not indirect:
+                continue
             held = found.setdefault(link, [level, last])
             held[1] = max(held[1], last)
             source, source_column, target, target_column = link[:4]
@@ -216,6 +244,7 @@ def _column_links(
     frontier: Mapping[int, Mapping[str | None, Ranges]],
     backward: bool,
     as_of: float | None,
+    bounds: Bounds | None = None,
 ) -> Iterator[tuple[_Link, int, Ranges]]:
     """Column links at these versions, each with the number of its latest edge and the versions on its other side."""
     groups: dict[_Group, list[_Edge]] = defaultdict(list)
@@ -229,7 +258,9 @@ def _column_links(
         by_mapping[group[3]].append(group)
     met: dict[tuple[_Group, Ranges], tuple[int, Ranges] | None] = {}
     names = {name for asked in frontier.values() for name in asked}
-    for row in _mapped(connection, list(by_mapping), names, backward):
+    for place, row in enumerate(_mapped(connection, list(by_mapping), names, backward)):
+        if bounds is not None:
+            bounds.check(place)
         for group in by_mapping[row.mapping]:
             source, target = group[0], group[1]
             if row.source != source:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from whence.model import FAILED
 from whence.model.lineage import INPUT, OUTPUT, Change, Observation, Seen
+from whence.store.changes import forget_copies
 from whence.store.rows import inserting
 from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns, mappings, uses, versions
 
@@ -54,15 +55,18 @@ def _using(dialect: str) -> sa.Executable:
     return statement
 
 
-def record(connection: sa.Connection, observation: Observation, at: float, names: Names, again: bool = False) -> None:
+def record(
+    connection: sa.Connection, observation: Observation, at: float, names: Names, change: int, again: bool = False
+) -> None:
     """The run itself must already be written. A run that failed made nothing; what it read and was to write is kept.
 
+    `change`: the count of this transaction.
     `again`: there may be earlier observations of this run. Then only what is new in this one is added, so that an
     observation recorded twice is recorded once.
     """
     if not observation.datasets:
         return
-    writer = _Writer(connection, observation, at, names)
+    writer = _Writer(connection, observation, at, names, change)
     if again and writer.has_renamed():
         return  # its names mean other datasets by now
     writer.resolve()
@@ -73,10 +77,13 @@ def record(connection: sa.Connection, observation: Observation, at: float, names
 
 
 class _Writer:
-    def __init__(self, connection: sa.Connection, observation: Observation, at: float, names: Names) -> None:
+    def __init__(
+        self, connection: sa.Connection, observation: Observation, at: float, names: Names, change: int
+    ) -> None:
         self._c = connection
         self._o = observation
         self._at = at
+        self._change = change
         self._names: Names | None = names
         self._found: dict[int, _Known] = {}
 
@@ -130,6 +137,7 @@ class _Writer:
                     "kind": link.kind,
                     "mapping": mapping.get(link.target),
                     "at": self._at,
+                    "changed": self._change,
                 }
             )
             if link.target not in after and target.version == 0:
@@ -145,7 +153,7 @@ class _Writer:
                     edges.c.target == self._found[place].id,
                     edges.c.mapping.is_(None),
                 )
-                .values(mapping=number)
+                .values(mapping=number, changed=self._change)
             )
         self.use(before, after)
 
@@ -221,7 +229,7 @@ class _Writer:
         self._c.execute(
             edges.update()
             .where(edges.c.target == known.id, edges.c.target_version < number, edges.c.closed > number)
-            .values(closed=number, closed_at=self._at)
+            .values(closed=number, closed_at=self._at, changed=self._change)
         )
 
     def _is_new_name(self, place: int) -> bool:
@@ -242,14 +250,19 @@ class _Writer:
                     self._c.execute(
                         datasets.update()
                         .where(datasets.c.id == other.id)
-                        .values(namespace=seen.namespace, name=seen.name, kind=seen.kind)
+                        .values(namespace=seen.namespace, name=seen.name, kind=seen.kind, changed=self._change)
                     )
                     self._add_alias(other.id, seen.namespace, seen.name)
                 break
         if known is None:
             inserted = self._c.execute(
                 datasets.insert().values(
-                    namespace=seen.namespace, name=seen.name, kind=seen.kind, created=self._at, version=0
+                    namespace=seen.namespace,
+                    name=seen.name,
+                    kind=seen.kind,
+                    created=self._at,
+                    version=0,
+                    changed=self._change,
                 )
             )
             known = _Known(int(inserted.inserted_primary_key[0]), seen.kind, 0, seen.namespace, seen.name)  # type: ignore[index]
@@ -267,6 +280,7 @@ class _Writer:
     def _absorb(self, known: _Known, other: _Known) -> None:
         """A table and its path, seen apart, turn out to be one: the path's edges go to the table."""
         self._forget()
+        forget_copies(self._c)
         shift = known.version
         self._c.execute(
             edges.update()
@@ -298,7 +312,9 @@ class _Writer:
         self._c.execute(datasets.delete().where(datasets.c.id == other.id))
         known.version += other.version
         self._found.update({place: known for place, held in self._found.items() if held.id == other.id})
-        self._c.execute(datasets.update().where(datasets.c.id == known.id).values(version=known.version))
+        self._c.execute(
+            datasets.update().where(datasets.c.id == known.id).values(version=known.version, changed=self._change)
+        )
 
     def _forget(self) -> None:
         """Names change their meaning: nothing is remembered from before, nor kept until this observation is written."""
@@ -363,7 +379,9 @@ class _Writer:
         self._c.execute(versions.insert(), row)
         dropped = self._at if how == "drop" else None
         self._c.execute(
-            datasets.update().where(datasets.c.id == known.id).values(version=known.version, dropped=dropped)
+            datasets.update()
+            .where(datasets.c.id == known.id)
+            .values(version=known.version, dropped=dropped, changed=self._change)
         )
         return known.version
 
@@ -402,7 +420,7 @@ class _Writer:
         taken = self._lookup(to.namespace, to.name)
         if taken is not None and taken.id != known.id:
             name = f"{taken.name} (until {self._at:.3f})"
-            self._c.execute(datasets.update().where(datasets.c.id == taken.id).values(name=name))
+            self._c.execute(datasets.update().where(datasets.c.id == taken.id).values(name=name, changed=self._change))
             self._end_alias(taken.id, to.namespace, to.name)
             self._add_alias(taken.id, taken.namespace, name)
         short = known.name.rpartition(".")[2]
@@ -410,7 +428,11 @@ class _Writer:
         for row in held:
             if row.name.replace("/", ".").rpartition(".")[2] == short:
                 self._end_alias(known.id, row.namespace, row.name)
-        self._c.execute(datasets.update().where(datasets.c.id == known.id).values(namespace=to.namespace, name=to.name))
+        self._c.execute(
+            datasets.update()
+            .where(datasets.c.id == known.id)
+            .values(namespace=to.namespace, name=to.name, changed=self._change)
+        )
         self._add_alias(known.id, to.namespace, to.name)
         for namespace, name in to.aliases:
             if self._lookup(namespace, name) is None:

@@ -1,6 +1,9 @@
 """The catalogue's tables as they are now. How older ones become these stands in migrations/.
 
 Times are seconds since 1970 (UTC) in double precision: they compare alike in SQLite and PostgreSQL.
+
+Every transaction that changes the catalogue counts up `counters` (changes.py); rows keep the count of their last change
+in `changed`, so that whoever holds a copy in memory reads only what is new.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ datasets = Table(
     Column("created", Float),
     Column("dropped", Float),
     Column("version", Integer, nullable=False, server_default="0"),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
     Index("datasets_by_name", "namespace", "name", unique=True),
+    Index("datasets_by_change", "changed"),
 )
 
 runs = Table(
@@ -34,7 +39,9 @@ runs = Table(
     Column("ended", Float),
     Column("application", Text, nullable=False),
     Column("details", JSON, nullable=False),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
     Index("runs_by_start", "started"),
+    Index("runs_by_change", "changed"),
     Index("runs_by_application", "application", "started"),
 )
 
@@ -120,6 +127,8 @@ edges = Table(
     Column("kind", Text, nullable=False),
     Column("mapping", Integer),
     Column("at", Float, nullable=False),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
+    Index("edges_by_change", "changed"),
     Index("edges_by_target", "target", "closed", "target_version"),
     Index("edges_by_source", "source", "source_version"),
     Index("edges_by_run", "run"),
@@ -177,6 +186,92 @@ relationships = Table(
     Column("attributes", JSON, nullable=False),
     Index("relationships_by_source", "source"),
     Index("relationships_by_target", "target"),
+)
+
+# "changes": counted up by every transaction that changes the catalogue. "epoch": by those after which a copy in memory
+# must be read anew, since rows went away. "secret0" to "secret3": random bits, from which ids are made.
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+# A token and a cookie are kept as SHA-256 hashes: whoever reads them here cannot use them.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float),
+    Column("revoked", Float),
+    Index("tokens_by_name", "name"),
+)
+
+cookies = Table(
+    "cookies",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("token", Text),
+    Column("caller", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("expires", Float, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Float, nullable=False),
+    Column("who", Text),
+    Column("action", Text, nullable=False),
+    Column("status", Integer, nullable=False),
+    Column("target", Text),
+)
+
+# Saved traces, and questions that wait for a session. `lease`: until when the session that works on it has it.
+traces = Table(
+    "traces",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text),
+    Column("status", Text, nullable=False),
+    Column("progress", Float, nullable=False),
+    Column("question", JSON, nullable=False),
+    Column("asked", Float, nullable=False),
+    Column("asked_by", Text),
+    Column("finished", Float),
+    Column("exact", Integer),
+    Column("picture", JSON),
+    Column("error", Text),
+    Column("worker", Text),
+    Column("lease", Float),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Index("traces_by_status", "status", "asked"),
+    Index("traces_by_time", "asked"),
+)
+
+trace_rows = Table(
+    "trace_rows",
+    metadata,
+    Column("trace", Text, ForeignKey("traces.id", ondelete="CASCADE"), primary_key=True),
+    Column("source", Integer, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("row", JSON, nullable=False),
+)
+
+diagnoses = Table(
+    "diagnoses",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text),
+    Column("created", Float, nullable=False),
+    Column("executions", Integer, nullable=False),
+    Column("parameters", JSON, nullable=False),
+    Column("causes", JSON, nullable=False),
+    Index("diagnoses_by_time", "created"),
 )
 
 # Who made what, where a trace can go on (producers.py).

@@ -356,6 +356,24 @@ class Diagnosis:
                 self,
             )
 
+    def save(self, store: str | Path | Any, name: str | None = None) -> str:
+        """Keep the causes in a store (a directory or URL as `attach` takes it, or an attached session); the id."""
+        from whence.store import Store
+        from whence.store.diagnoses import SavedCause
+
+        causes = [
+            SavedCause(tuple((c[0], c[1], c[2]) for c in cause.conditions), cause.status, cause.confidence)
+            for cause in self.causes
+        ]
+        parameters = {p.name: list(p.values) for p in self.space.parameters}
+        if hasattr(store, "catalog"):
+            return str(store.catalog.diagnoses.save(name, self.executions, parameters, causes))
+        opened = Store.at(store)
+        try:
+            return opened.catalog.diagnoses.save(name, self.executions, parameters, causes)
+        finally:
+            opened.close()
+
     def report(self) -> Report:
         from whence.debug.diagnose.report import Report
 
