@@ -41,7 +41,7 @@ _PART = 200_000
 """Numbers of the lineage that every encoding is tried on first."""
 _MOST_SECONDS = 1.0
 """What takes longer is not tried any larger."""
-_LONG_ENOUGH = 10.0
+_LONG_ENOUGH = 5.0
 """Seconds for one operator, after which the strategies that are left are not considered."""
 _ORDER = ("Blackbox", "Map", "Comp", "PayOne", "FullOne", "Comp:forward", "FullOne:forward", "FullMany", "PayMany")
 _SCAN = 5e-9
