@@ -20,7 +20,7 @@ help:
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
-	@echo "make docs       write docs/cli.md anew"
+	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
 	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
 	@echo "make clean      remove .venv and what tools left behind"
 
@@ -62,6 +62,7 @@ check:
 docs:
 	@$(SETUP) dev
 	$(BIN)/python scripts/cli_docs.py
+	$(BIN)/python scripts/numpy_docs.py
 
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench

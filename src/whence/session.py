@@ -26,13 +26,14 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
+    from whence.debug.notebook import Shown
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
     from whence.sql.why_not import Dropped
-    from whence.store.catalog import Catalog
+    from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
     from whence.strategy import Plan
 
@@ -75,6 +76,20 @@ class Session:
         if self._watcher is not None:
             self._watcher.flush()
         return self._store.catalog
+
+    def show(
+        self,
+        dataset: Named | None = None,
+        *,
+        direction: str = "both",
+        depth: int | None = None,
+        as_of: Moment | None = None,
+        height: int = 520,
+    ) -> Shown:
+        """The lineage of a dataset, or of all there are, as the page's graph in a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_lineage
+
+        return show_lineage(self.catalog, dataset, direction, depth, as_of, height)
 
     # --- DataFrames and SQL
 
@@ -241,6 +256,7 @@ class Session:
                 openers: dict[str, Callable[[Product], Flow]] = {
                     "actors": self._open_actors,
                     "rdd": self._open_rdds,
+                    "sql": self._open_written,
                     "arrays": lambda product: self._array_runs.open_flow(product),
                 }
                 has_arrays = self._store.location.top is not None
@@ -252,6 +268,11 @@ class Session:
         from whence.rdd.opening import open_flow
 
         return open_flow(product, self.context)
+
+    def _open_written(self, product: Product) -> Flow:
+        from whence.sql.written_files import open_flow
+
+        return open_flow(product, self.spark, self.lineage)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -275,6 +296,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.made = lambda products: self._store.producers.add(products)
                 self._catalyst = made
             return self._catalyst
 

@@ -32,6 +32,7 @@ MOVES = [
     (ops.Transpose(axes=[1, 0]), lambda x: np.transpose(x, (1, 0)), [(3, 4), (3, 0)]),
     (ops.Transpose((1, -1, 0)), lambda x: np.transpose(x, (1, 2, 0)), [(2, 3, 4)]),
     (ops.Reshape(-1), lambda x: x.reshape(-1), SHAPES),
+    (ops.Reshape(np.int64(-1)), lambda x: x.reshape(-1), [(3, 4)]),
     (ops.Reshape((2, -1)), lambda x: x.reshape(2, -1), [(3, 4), (2, 3, 4), (6,)]),
     (ops.Reshape(()), lambda x: x.reshape(()), [(), (1,), (1, 1)]),
     (ops.Slice(...), lambda x: x[...], SHAPES),
@@ -298,6 +299,16 @@ def test_where(shapes):
     full = np.broadcast_to(c.astype(bool), result.shape)
     assert pairs[1] == {pair for pair in broadcast(*shapes)[1] if full[pair[0]]}
     assert pairs[2] == {pair for pair in broadcast(*shapes)[2] if not full[pair[0]]}
+
+
+def test_where_of_any_kind_of_condition():
+    texts = [np.array(["a", "", "0"])] if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else []
+    for c in (*texts, np.array([np.nan, 0.0, -0.0]), np.array([0j, 1j, 2])):
+        result, pairs = run(ops.Where(), c, some((3,)), -some((3,)))
+        taken = np.where(c, 1, 0)
+        assert pairs[1] == {((k,), (k,)) for k in range(3) if taken[k]}
+        assert pairs[2] == {((k,), (k,)) for k in range(3) if not taken[k]}
+        assert (result > 0).tolist() == taken.astype(bool).tolist()
 
 
 def test_mask():

@@ -1,9 +1,10 @@
 """Recorded arrays: like ndarrays, never without lineage, and refusing by name what cannot be followed."""
 
-import inspect
 import operator
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import cloudpickle
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from arrays.lineage import computed, listed, run, some, touched, tried, within
 from whence.arrays.recorded import Array, NotFollowed, asarray, gather
+from whence.arrays.recorded.call import parameters
 from whence.arrays.recorded.rules import PLAIN, RULES
 from whence.arrays.recorded.rules.names import found
 
@@ -26,7 +28,20 @@ def test_every_rule_has_a_case():
     cases = "".join((beside / name).read_text() for name in ("test_recorded_functions.py", "test_recorded_values.py"))
     words = set(re.findall(r"[\w.]+", cases)) | {word.partition("np.")[2] for word in re.findall(r"np\.[\w.]+", cases)}
     short = {word.rpartition(".")[2] for word in words}
-    assert {name for name in RULES if found(name) is not None and name.rpartition(".")[2] not in short} == set()
+    old = {"in1d", "round_", "trapz"}  # what isin, round and trapezoid were called before
+    untried = {name for name in RULES if found(name) is not None and name.rpartition(".")[2] not in short}
+    assert untried <= old
+
+
+def test_the_page_lists_what_works():
+    root = Path(__file__).resolve().parents[2]
+    checked = subprocess.run(
+        [sys.executable, root / "scripts" / "numpy_docs.py", "--check"], capture_output=True, text=True
+    )
+    if np.__version__.split(".")[:2] == re.search(r"With numpy ([\d.]+)", (root / "docs/numpy.md").read_text())[
+        1
+    ].split("."):
+        assert checked.returncode == 0, checked.stderr
 
 
 def dispatching():
@@ -43,7 +58,7 @@ def dispatching():
 )
 def test_nothing_comes_out_without_lineage(name, function):
     a = asarray(some((3, 3)), name="a")
-    first = next(iter(inspect.signature(function).parameters), "")
+    first = next(iter(parameters(function).parameters), "") if name in RULES else ""
     lists = [([a, a],)] if first in ("arrays", "tup") else [((a, a),)] if first == "keys" else []
     for args in ((a,), (a, a), (a, 1), (a, a, a), *lists):
         try:
@@ -116,6 +131,7 @@ def test_numpy_says_itself_what_is_wrong():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         a.nothing  # noqa: B018
     assert not hasattr(a, "__array_interface__")
+    assert getattr(a, "fill", None) is None
 
 
 def test_it_is_like_an_ndarray():
@@ -150,6 +166,27 @@ def test_it_is_like_an_ndarray():
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(a)[0] = 1
     assert {a: 1}[a] == 1
+
+
+def test_it_meets_other_values():
+    x = some(V)
+    a = asarray(x, name="a")
+    for made, due in (
+        (np.float64(2) * a, 2 * x),
+        (np.array(3) - a, 3 - x),
+        ([1, 2, 3, 4] - a, [1, 2, 3, 4] - x),
+        (a @ [1.0, 2.0, 3.0, 4.0], x @ [1.0, 2.0, 3.0, 4.0]),
+        (sum([a, a, 1]), x + x + 1),
+        (abs(-a) ** 2, x**2),
+        (np.ones((2, 4)) / a, np.ones((2, 4)) / x),
+    ):
+        assert isinstance(made, Array)
+        np.testing.assert_array_equal(np.asarray(made), due)
+    plain = np.zeros(4)
+    with pytest.raises(NotFollowed, match="A plain array indexed by a recorded one, or set from one"):
+        plain[:] = a
+    assert plain.tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(a, x)
 
 
 def test_what_was_recorded_stays_as_it_was():
@@ -201,6 +238,14 @@ def test_operators_travel():
         held = pickle.loads(pickle.dumps(a.whence_node))
         assert held.name == "a"
         assert not hasattr(held, "value")
+
+
+def test_what_can_be_run_in_parts():
+    a = asarray(some(A), name="a")
+    for made in (a + 1, np.sin(a), np.where(a > 1, a, 0), np.clip(a, 0, 1), a.round(1), np.modf(a)[1]):
+        assert made.whence_node.operator.halo == 0
+    for made in (a + np.ones(4), a.T, a.sum(), np.where(a > 1)[0], np.roll(a, 1), np.real_if_close(a), a @ a.T):
+        assert made.whence_node.operator.halo is None
 
 
 def test_the_same_steps_on_other_data():

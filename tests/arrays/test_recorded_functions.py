@@ -22,14 +22,14 @@ COMPUTED = {
     "trace": [(np.trace, A), (lambda a: np.trace(a, 1, 0, 2), C), (lambda a: a.trace(offset=-1), A)],
     "linalg.trace": [(lambda a: np.linalg.trace(a, offset=1), C)],
     "average": [(lambda a: np.average(a, axis=0), A), (lambda a, b: np.average(a, axis=1, weights=b), A, A)],
-    "trapezoid": [(np.trapezoid, A), (lambda y, x: np.trapezoid(y, x, axis=0), A, (3,))],
+    "trapezoid": [(lambda y: np.trapezoid(y), A), (lambda y, x: np.trapezoid(y, x, axis=0), A, (3,))],
     "transpose": [(np.transpose, C), (lambda a: a.T, A), (lambda a: a.transpose(1, 0, 2), C), (lambda a: a.T, V)],
     "permute_dims": [(lambda a: np.permute_dims(a, (2, 0, 1)), C)],
     "swapaxes": [(lambda a: np.swapaxes(a, 0, -1), C)],
     "moveaxis": [(lambda a: np.moveaxis(a, [0, 1], [-1, 0]), C)],
     "rollaxis": [(lambda a: np.rollaxis(a, 2), C)],
-    "matrix_transpose": [(np.matrix_transpose, C), (lambda a: a.mT, C)],
-    "linalg.matrix_transpose": [(np.linalg.matrix_transpose, C)],
+    "matrix_transpose": [(lambda a: np.matrix_transpose(a), C), (lambda a: a.mT, C)],
+    "linalg.matrix_transpose": [(lambda a: np.linalg.matrix_transpose(a), C)],
     "reshape": [
         (lambda a: np.reshape(a, (2, 6)), A),
         (lambda a: a.reshape(-1, 2), A),
@@ -100,10 +100,10 @@ COMPUTED = {
     "compress": [(lambda a: np.compress([True, False, True], a, axis=0), A), (lambda a: a.compress([0, 1, 1]), A)],
     "extract": [(lambda a: np.extract(np.arange(12) % 5 == 0, a), A)],
     "dot": [(np.dot, A, B), (np.dot, V, V), (lambda a, b: a.dot(b), A, V), (np.dot, (), A), (np.dot, A, (2, 4, 3))],
-    "linalg.matmul": [(np.linalg.matmul, A, B)],
+    "linalg.matmul": [(lambda a, b: np.linalg.matmul(a, b), A, B)],
     "inner": [(np.inner, A, A), (np.inner, V, V), (np.inner, C, A), (np.inner, (), V)],
     "outer": [(np.outer, V, W), (np.outer, A, V)],
-    "linalg.outer": [(np.linalg.outer, V, W)],
+    "linalg.outer": [(lambda a, b: np.linalg.outer(a, b), V, W)],
     "vdot": [(np.vdot, V, V)],
     "tensordot": [
         (lambda a, b: np.tensordot(a, b, 1), A, B),
@@ -116,7 +116,7 @@ COMPUTED = {
     ],
     "kron": [(np.kron, (2, 2), (2, 3)), (np.kron, V, (2, 1)), (np.kron, (), A)],
     "cross": [(np.cross, (4, 3), (4, 3)), (lambda a, b: np.cross(a, b, axis=0), (3, 2), (3, 2)), (np.cross, (3,), B)],
-    "linalg.cross": [(np.linalg.cross, B, B)],
+    "linalg.cross": [(lambda a, b: np.linalg.cross(a, b), B, B)],
     "einsum": [
         (lambda a, b: np.einsum("ij,jk->ik", a, b), A, B),
         (lambda a: np.einsum("ij->j", a), A),
@@ -149,6 +149,8 @@ COMPUTED = {
 
 @pytest.mark.parametrize("name", COMPUTED)
 def test_sums_products_and_movements(name):
+    if found(name) is None:
+        pytest.skip(f"numpy {np.__version__} has no {name}")
     for function, *shapes in COMPUTED[name]:
         inputs = [some(shape) for shape in shapes]
         pairs = tried(function, *inputs)
@@ -278,12 +280,13 @@ def test_ufunc_methods():
     assert tried(reduceat, a) == computed(reduceat, A)
     assert tried(np.matmul, a, some(B)) == computed(np.matmul, A, B)
     assert tried(operator.matmul, some(C), some(B)) == computed(np.matmul, C, B)
-    assert tried(np.vecdot, a, b) == [[{((i,), (i, j)) for i, j in cells(A)}, {((i,), (j,)) for i, j in cells(A)}]]
     if found("matvec"):
         assert tried(np.matvec, a, b) == computed(np.matmul, A, V)
         assert tried(np.vecmat, b, some(B)) == computed(np.matmul, V, B)
-    assert tried(lambda a, b: np.vecdot(a, b, axis=0), a, some(A)) == [[lanes(A, 0)[0][0]] * 2]
-    assert tried(lambda a, b: np.linalg.vecdot(a, b, axis=0), a, some(A)) == [[lanes(A, 0)[0][0]] * 2]
+    if found("vecdot"):
+        assert tried(np.vecdot, a, b) == [[{((i,), (i, j)) for i, j in cells(A)}, {((i,), (j,)) for i, j in cells(A)}]]
+        for function in (np.vecdot, np.linalg.vecdot):
+            assert tried(lambda a, b, f=function: f(a, b, axis=0), a, some(A)) == [[lanes(A, 0)[0][0]] * 2]
 
 
 def test_made_up_cells():
@@ -334,7 +337,9 @@ def test_whole_matrices():
     square = square + square.T
     stack = np.stack([square, square + np.eye(3)])
     for name in names("inv pinv det slogdet cholesky eig eigh eigvals eigvalsh svd svdvals qr matrix_rank cond"):
-        function = getattr(np.linalg, name)
+        function = found(f"linalg.{name}")
+        if function is None:  # an older numpy
+            continue
         if name in ("eigh", "eigvalsh", "cholesky"):
             single = square + 20 * np.eye(3)
         else:
@@ -367,8 +372,9 @@ def test_norms():
     assert tried(np.linalg.norm, some(A)) == lanes(A)
     assert tried(lambda a: np.linalg.norm(a, axis=1), some(A)) == lanes(A, 1)
     assert tried(lambda a: np.linalg.norm(a, 1, axis=(0, 2)), some(C)) == lanes(C, 0, 2)
-    assert tried(lambda a: np.linalg.vector_norm(a, axis=0), some(A)) == lanes(A, 0)
-    assert tried(np.linalg.matrix_norm, some(C)) == lanes(C, 1, 2)
+    if found("linalg.vector_norm"):
+        assert tried(lambda a: np.linalg.vector_norm(a, axis=0), some(A)) == lanes(A, 0)
+        assert tried(np.linalg.matrix_norm, some(C)) == lanes(C, 1, 2)
 
 
 FOURIER = [

@@ -67,7 +67,7 @@ _USERS_OWN = (
     *(DateTimeException, NumberFormatException),
 )
 # Above an operator, these show all of its rows and columns.
-_SHOWING_ALL = (*operators.NAMES_ONLY, "View", "Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions")
+_SHOWING_ALL = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Sort")
 
 _METHODS: dict[tuple[type, str], str] = {
     **{(ClassicDataFrame, name): "action" for name in ACTIONS},

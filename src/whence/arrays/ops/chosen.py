@@ -30,6 +30,11 @@ class Chosen(Operator):
         self.lwrite_many(outcells[rows], cells, i)
 
 
+def truth(condition: Any) -> NDArray[np.bool_]:
+    """What np.where makes of a condition of any kind."""
+    return np.where(condition, True, False)
+
+
 def sorting(x: NDArray[Any], axis: int | None) -> NDArray[np.int64]:
     """For each cell of the sorted array the number of the cell that moved there; equal ones keep their order."""
     if axis is None:
@@ -65,7 +70,7 @@ class Where(Chosen):
         takes(self, inputs, 3)
         result = np.where(*inputs)
         if Mode.FULL in cur_modes:
-            taken = np.broadcast_to(inputs[0].astype(bool), result.shape)
+            taken = np.broadcast_to(truth(inputs[0]), result.shape)
             self.write(all_cells(result.shape), inputs[0].shape, result.shape, 0)
             self.write(np.argwhere(taken), inputs[1].shape, result.shape, 1)
             self.write(np.argwhere(~taken), inputs[2].shape, result.shape, 2)
@@ -86,6 +91,6 @@ class Mask(Chosen):
         shape = np.broadcast_shapes(x.shape, m.shape)
         result = expect(self, np.where(m, x, self.fill), shape, inputs, "fill must be one value")
         if Mode.FULL in cur_modes:
-            self.write(np.argwhere(np.broadcast_to(m.astype(bool), shape)), x.shape, shape, 0)
+            self.write(np.argwhere(np.broadcast_to(truth(m), shape)), x.shape, shape, 0)
             self.write(all_cells(shape), m.shape, shape, 1)
         return result

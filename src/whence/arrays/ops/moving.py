@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Reshape(Moving):
     """In C order; one length may be -1."""
 
     def __init__(self, shape: int | Sequence[int]) -> None:
-        self.shape = shape if isinstance(shape, int) else tuple(shape)
+        self.shape = operator.index(shape) if not isinstance(shape, Iterable) else tuple(shape)
 
     def move(self, x: NDArray[Any]) -> NDArray[Any]:
         return np.reshape(x, self.shape)

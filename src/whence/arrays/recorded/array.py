@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from whence.arrays.operator import label
 from whence.arrays.recorded import functions
 from whence.arrays.recorded.call import Call
-from whence.arrays.recorded.errors import NotFollowed
+from whence.arrays.recorded.errors import NoSuchPart, NotFollowed
 from whence.arrays.recorded.operand import Made, NeedsValues, Slot, exchange
 from whence.arrays.recorded.operator import ByShape, ByValue
 from whence.arrays.recorded.rules import is_plain, refusal
@@ -183,7 +183,7 @@ class Array(NDArrayOperatorsMixin):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(np.ndarray, name):
-            raise NotFollowed(refusal(f"Array.{name}", getattr(np.ndarray, name)))
+            raise NoSuchPart(refusal(f"Array.{name}", getattr(np.ndarray, name)))
         raise AttributeError(f"An Array has no attribute {name!r}.")
 
     @property
@@ -346,6 +346,6 @@ def _refuse_within(frame: Any) -> None:
     opcode = dis.opname[frame.f_code.co_code[frame.f_lasti]]
     if opcode in SUBSCRIPTS:
         raise NotFollowed(
-            "A plain array indexed by a recorded one would give or take values without lineage: index "
-            "whence.arrays.asarray(plain), or use np.asarray(x) as the index."
+            "A plain array indexed by a recorded one, or set from one, would hold values without lineage: index "
+            "whence.arrays.asarray(plain), or use np.asarray(x) for the value alone."
         )

@@ -15,7 +15,7 @@ from whence.arrays.cells import Shape
 from whence.arrays.ops.relation import Relation
 from whence.arrays.recorded.errors import NotFollowed, Unfit
 from whence.arrays.recorded.operand import Made, Operand, Rule, Slot, exchange, operands
-from whence.arrays.recorded.rules import PARAMETERS, refusal, rule_of
+from whence.arrays.recorded.rules import CELL_BY_CELL, PARAMETERS, refusal, rule_of
 from whence.arrays.recorded.rules.ufuncs import METHODS
 
 
@@ -39,6 +39,16 @@ class Call:
         """What nodes are called after."""
         called = getattr(self.function, "__name__", "call")
         return called if self.method in (None, "__call__") else f"{called}.{self.method}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether parts of the arrays can be run by themselves: cell by cell, with nothing but numbers beside them."""
+        beside = [each for each in (*self.args, *self.kwargs.values()) if not isinstance(each, Slot)]
+        if not all(each is None or np.isscalar(each) or isinstance(each, (type, np.dtype)) for each in beside):
+            return False
+        if self.method is not None:
+            return self.method == "__call__" and getattr(self.function, "signature", None) is None
+        return rule_of(self.function) in CELL_BY_CELL or (self.function is np.where and len(self.args) == 3)
 
     def check(self) -> None:
         """Refuses what must not even run."""

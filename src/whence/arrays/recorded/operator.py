@@ -26,6 +26,7 @@ class ByShape(Mapped):
         self.call = call
         self.pick = pick
         self.name = call.label
+        self.halo = 0 if call.is_local else None
 
     def run(self, *inputs: NDArray[Any], cur_modes: frozenset[Mode]) -> NDArray[Any]:
         return picked(self.call.run(inputs), self.pick)
@@ -44,6 +45,7 @@ class ByValue(Operator):
         self.call = call
         self.pick = pick
         self.name = call.label
+        self.halo = 0 if call.is_local else None
 
     def supported_modes(self) -> set[Mode]:
         return {Mode.FULL}

@@ -32,11 +32,13 @@ OWN: dict[Callable[..., Any], Rule] = {
     functions.identity: elementwise.elementwise,
 }
 
+CELL_BY_CELL = (elementwise.elementwise,)
+
 # What numpy says of an array without looking at its cells, and what only shows or saves them.
 PLAIN = frozenset(
     names(
         "shape ndim size result_type can_cast common_type iscomplexobj isrealobj min_scalar_type array_repr array_str "
-        "array2string save savez savez_compressed savetxt"
+        "array2string einsum_path save savez savez_compressed savetxt"
     )
 )
 
@@ -96,6 +98,20 @@ def _unbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: Any = "big
 def _place(indices: Any, shape: Any, order: Any = "C") -> None: ...
 
 
+def _day(dates: Any, weekmask: Any = "", holidays: Any = None, busdaycal: Any = None, out: Any = None) -> None: ...
+
+
+def _day_count(
+    begindates: Any, enddates: Any, weekmask: Any = "", holidays: Any = (), busdaycal: Any = None
+) -> None: ...
+
+
+def _day_offset(dates: Any, offsets: Any, roll: Any = "", weekmask: Any = "", holidays: Any = None) -> None: ...
+
+
+def _day_text(arr: Any, unit: Any = None, timezone: Any = "naive", casting: Any = "same_kind") -> None: ...
+
+
 def _number(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> None: ...
 
 
@@ -111,5 +127,9 @@ PARAMETERS: dict[str, Callable[..., Any]] = {
     "packbits": _bits,
     "unpackbits": _unbits,
     "unravel_index": _place,
+    "is_busday": _day,
+    "busday_count": _day_count,
+    "busday_offset": _day_offset,
+    "datetime_as_string": _day_text,
     "ravel_multi_index": _number,
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.cells import Shape, size_of
-from whence.arrays.ops.chosen import sorting
+from whence.arrays.ops.chosen import sorting, truth
 from whence.arrays.ops.links import Ints
 from whence.arrays.ops.relation import Moved, Pairs, Relation
 from whence.arrays.ops.shapes import axis_of, broadcast, everything
@@ -21,11 +21,11 @@ Found = Iterator[tuple[Any, Relation]]
 
 
 def where(made: Made, condition: Any, x: Any = None, y: Any = None) -> Found:
-    truth = np.asarray(value_of(condition)).astype(bool)
+    holds = truth(value_of(condition))
     if x is None and y is None:
-        yield condition, placed(made, np.flatnonzero(truth), shape_of(condition))
+        yield condition, placed(made, np.flatnonzero(holds), shape_of(condition))
         return
-    taken = np.broadcast_to(truth, made.shape)
+    taken = np.broadcast_to(holds, made.shape)
     if operands(condition):
         yield condition, broadcast(made.shape, shape_of(condition))
     for branch, let in ((x, taken), (y, ~taken)):
@@ -56,12 +56,12 @@ def select(made: Made, condlist: Any, choicelist: Any, default: Any = 0) -> Foun
     """The conditions up to the first that holds, and its choice."""
     open_ = np.ones(made.shape, dtype=bool)
     for condition, choice in zip(condlist, choicelist, strict=True):
-        truth = np.broadcast_to(np.asarray(value_of(condition)).astype(bool), made.shape)
+        holds = np.broadcast_to(truth(value_of(condition)), made.shape)
         if operands(condition):
             yield condition, chosen(made.shape, shape_of(condition), open_)
         if operands(choice):
-            yield choice, chosen(made.shape, shape_of(choice), open_ & truth)
-        open_ = open_ & ~truth
+            yield choice, chosen(made.shape, shape_of(choice), open_ & holds)
+        open_ = open_ & ~holds
     if operands(default):
         yield default, chosen(made.shape, shape_of(default), open_)
 

@@ -24,6 +24,11 @@ def elementwise(made: Made, **arguments: Any) -> Found:
         yield operand, broadcast(made.shape, operand.shape)
 
 
+def elementwise_of_all(made: Made, **arguments: Any) -> Found:
+    """The same, though the kind of all cells is chosen by looking at all of them."""
+    return elementwise(made, **arguments)
+
+
 def made_up(made: Made, **arguments: Any) -> Found:
     for operand in operands(arguments):
         yield operand, Nothing(made.shape, operand.shape)
@@ -80,7 +85,7 @@ def between(made: Made, start: Any, stop: Any, axis: Any = 0, **parameters: Any)
 
 CELLS = names(
     "around round round_ clip real imag angle nan_to_num isclose i0 sinc fix isposinf isneginf iscomplex isreal "
-    "copy astype real_if_close unravel_index datetime_as_string is_busday busday_count busday_offset"
+    "copy astype unravel_index datetime_as_string is_busday busday_count busday_offset"
 )
 
 RULES: dict[str, Rule] = {
@@ -88,6 +93,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(names("zeros_like ones_like diag_indices_from tril_indices_from triu_indices_from"), made_up),
     **dict.fromkeys(("digitize", "interp", "isin", "in1d"), looked_up),
     **dict.fromkeys(("linspace", "logspace", "geomspace"), between),
+    "real_if_close": elementwise_of_all,
     "full_like": full_like,
     "searchsorted": searched,
     "polyval": polyval,

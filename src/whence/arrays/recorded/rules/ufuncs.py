@@ -116,16 +116,7 @@ def reduced(
     initial: Any = None,
     where: Any = True,
 ) -> Found:
-    a, *more = inputs
-    for name, value in zip(("axis", "dtype", "out", "keepdims", "initial", "where"), more, strict=False):
-        axis, dtype, keepdims, initial, where = {
-            "axis": (value, dtype, keepdims, initial, where),
-            "dtype": (axis, value, keepdims, initial, where),
-            "out": (axis, dtype, keepdims, initial, where),
-            "keepdims": (axis, dtype, value, initial, where),
-            "initial": (axis, dtype, keepdims, value, where),
-            "where": (axis, dtype, keepdims, initial, value),
-        }[name]
+    (a,) = inputs
     shape = shape_of(a)
     if axis == 0 and not shape:
         axis = None
@@ -138,16 +129,14 @@ def reduced(
 
 
 def accumulated(made: Made, ufunc: np.ufunc, inputs: tuple[Any, ...], axis: Any = 0, dtype: Any = None) -> Found:
-    a, *more = inputs
-    axis = more[0] if more else axis
+    (a,) = inputs
     shape = shape_of(a)
     yield a, running(shape, axis_of(axis, len(shape)))
 
 
 def reduced_at(made: Made, ufunc: np.ufunc, inputs: tuple[Any, ...], axis: Any = 0, dtype: Any = None) -> Found:
     """From each index up to the next one; where that is not larger, the cell at the index alone."""
-    a, indices, *more = inputs
-    axis = more[0] if more else axis
+    a, indices = inputs
     shape = shape_of(a)
     number = axis_of(axis, len(shape))
     length = shape[number]
