@@ -192,6 +192,9 @@ class ArrayFlow:
 
     def _numbers(self, node: Node, cells: list[RecordId]) -> Numbers:
         shape = self.run.shape(node)
+        odd = next((c for c in cells if len(c) != len(shape) or not all(isinstance(n, int) for n in c)), None)
+        if odd is not None:
+            raise ArrayError(f"{odd!r} is no cell of {node.name}, whose shape is {shape}.")
         table = (
             np.array(cells, np.int64).reshape(len(cells), len(shape)) if cells else np.empty((0, len(shape)), np.int64)
         )
