@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -26,14 +26,16 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
+    from whence.debug.notebook import Shown
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
     from whence.sql.why_not import Dropped
-    from whence.store.catalog import Catalog
+    from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
+    from whence.strategy import Plan
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -74,6 +76,20 @@ class Session:
         if self._watcher is not None:
             self._watcher.flush()
         return self._store.catalog
+
+    def show(
+        self,
+        dataset: Named | None = None,
+        *,
+        direction: str = "both",
+        depth: int | None = None,
+        as_of: Moment | None = None,
+        height: int = 520,
+    ) -> Shown:
+        """The lineage of a dataset, or of all there are, as the page's graph in a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_lineage
+
+        return show_lineage(self.catalog, dataset, direction, depth, as_of, height)
 
     # --- DataFrames and SQL
 
@@ -136,13 +152,34 @@ class Session:
         return verify_rows(self.lineage(df), rows)
 
     @contextmanager
-    def capture(self) -> Iterator[None]:
-        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+    def capture(self, plan: Plan | None = None) -> Iterator[None]:
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md).
+
+        `plan`: what is kept of the steps that it names; `w.strategy(...)` makes one (strategy.md)."""
         from whence.sql.capture import Capture
 
         self._store.make("sql", FACTS)
-        with Capture(self._plans()).open():
+        with Capture(self._plans(), plan).open():
             yield
+
+    def strategy(
+        self,
+        limit_disk: float | None = None,
+        limit_runtime: float | None = None,
+        workload: Iterable[Any] = (),
+        force: Mapping[Any, Any] | None = None,
+        workflow: Any = None,
+    ) -> Plan:
+        """What to keep of each step, so that the workload's questions take the least time (strategy.md).
+
+        `limit_disk`: bytes; `limit_runtime`: seconds added to a run; `workload`: (direction, start, to) or (direction,
+        start, to, weight); `force`: what a step keeps in any case. The plan is followed by being given to `execute`,
+        to `capture`, or to `w.context.strategy`."""
+        from whence.debug.planning import Rooms, plan_of
+
+        self._require_open()
+        rooms = Rooms(self._plans, lambda: self.catalog, lambda: self._array_runs.shelf, self._require_ours)
+        return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""
@@ -219,6 +256,7 @@ class Session:
                 openers: dict[str, Callable[[Product], Flow]] = {
                     "actors": self._open_actors,
                     "rdd": self._open_rdds,
+                    "sql": self._open_written,
                     "arrays": lambda product: self._array_runs.open_flow(product),
                 }
                 has_arrays = self._store.location.top is not None
@@ -230,6 +268,11 @@ class Session:
         from whence.rdd.opening import open_flow
 
         return open_flow(product, self.context)
+
+    def _open_written(self, product: Product) -> Flow:
+        from whence.sql.written_files import open_flow
+
+        return open_flow(product, self.spark, self.lineage)
 
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
@@ -253,6 +296,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.made = lambda products: self._store.producers.add(products)
                 self._catalyst = made
             return self._catalyst
 

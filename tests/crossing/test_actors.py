@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
 import whence
@@ -92,3 +95,69 @@ def test_actors_of_the_session_in_a_chain_of_files(w: whence.Session, tmp_path: 
     assert trace.notes == ()
     touched = w.forward(w.spark.read.text(str(first)).where("value = '1'"), to=w.spark.read.text(str(third)))
     assert [row.value for row in touched.rows.collect()] == ["1"]
+
+
+# --- an actor inside an operator of Spark's
+
+
+def neighbours(actor: Any) -> Any:
+    """Each row with the sum of it and the one before it in its partition: to whence, all that was taken so far."""
+
+    def run(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        last = None
+        for batch in batches:
+            rows = []
+            for row in batch.itertuples():
+                rows.append((row.id, row.amount + (last.amount if last is not None else 0)))
+                actor.capture(row.id, row.id)
+                if last is not None:
+                    actor.capture(last.id, row.id)
+                last = row
+            yield pd.DataFrame(rows, columns=["id", "pair"])
+
+    return run
+
+
+def test_what_an_actor_captured_is_the_lineage_of_its_operator(w: whence.Session) -> None:
+    w.spark.range(0, 40, 1, 2).selectExpr("id", "id * 10 AS amount").createOrReplaceTempView("payments")
+    payments = w.spark.table("payments")
+    plain, named = w.register("plain"), w.register("named", input_key="id", output_key="id")
+    without = w.backward(payments.mapInPandas(neighbours(plain), "id long, pair long").where("id = 7"))
+    assert (without.exact, without.witness_counts) == (False, {"payments": 20})
+
+    frame = payments.mapInPandas(neighbours(named), "id long, pair long")
+    assert frame.count() == 40
+    named.commit()
+    trace = w.backward(frame.where("id in (7, 8, 20)"))
+    assert sorted(row.id for row in trace["payments"].collect()) == [6, 7, 8, 20]
+    assert (trace.exact, trace.notes) == (True, ())
+    pairs = trace.associations().collect()
+    assert len(pairs) == 5
+    assert len(w.actors.log(named)) == 78  # asking added nothing
+    touched = w.forward(payments.where("id = 7"), to=frame)
+    assert sorted(row.id for row in touched.rows.collect()) == [7, 8]
+
+
+def test_names_that_do_not_tell_rows_apart_widen_the_answer(w: whence.Session) -> None:
+    w.spark.range(0, 8, 1, 1).selectExpr("id", "id % 2 AS half").createOrReplaceTempView("halves")
+    actor, silent = (w.register(name, input_key="half", output_key="half") for name in ("halves", "silent"))
+
+    def grouped(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        whole = pd.concat(batches)
+        for half, rows in whole.groupby("half"):
+            actor.capture(half, half)
+            yield pd.DataFrame({"half": [half], "n": [len(rows)]})
+
+    def quiet(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        whole = pd.concat(batches)
+        silent.capture(0, 0)
+        yield pd.DataFrame({"half": [0, 1], "n": [len(whole), len(whole)]})
+
+    trace = w.backward(w.spark.table("halves").mapInPandas(grouped, "half long, n long").where("half = 1"))
+    assert sorted(row.id for row in trace["halves"].collect()) == [1, 3, 5, 7]
+    assert "do not tell them apart" in trace.widened[0]
+    other = w.backward(w.spark.table("halves").mapInPandas(quiet, "half long, n long").where("half = 1"))
+    assert other.witness_counts == {"halves": 8}
+    assert any("has not said of every output row" in note for note in other.widened)
+    with pytest.raises(ValueError, match="go together"):
+        w.register("half a key", input_key="half")

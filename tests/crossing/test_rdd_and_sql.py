@@ -121,3 +121,17 @@ def test_files_that_another_process_saved(spark: SparkSession, text: Path, tmp_p
             trace.exclude()
         words = w.context.textFile(saved).filter(lambda line: line.startswith("c"))
         assert lines_of(w.backward(words)) == ["c 4"]
+
+
+def test_lines_that_a_query_wrote(w: whence.Session, tmp_path: Path) -> None:
+    w.spark.createDataFrame([(i, i % 3) for i in range(9)], "id int, k int").write.parquet(str(tmp_path / "numbers"))
+    numbers = w.spark.read.parquet(str(tmp_path / "numbers"))
+    written = str(tmp_path / "sums")
+    with w.capture():
+        numbers.groupBy("k").sum("id").write.option("header", True).csv(written)
+    lines = w.context.textFile(written).filter(lambda line: line.startswith("2,"))
+    trace = w.backward(lines)
+    assert sorted(row.id for row in trace["numbers"].collect()) == [2, 5, 8]
+    assert trace.notes == ()
+    touched = w.forward(numbers.where("id = 4"), to=lines.union(w.context.textFile(written)))
+    assert {row.value for row in touched.rows.collect()} == {"1,12"}

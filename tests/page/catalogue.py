@@ -10,13 +10,15 @@ from pathlib import Path
 
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import DIRECT, INDIRECT, OUTPUT, Change, ColumnLink, Link, Observation, Seen, Use
+from whence.model.picture import Picture, PictureSource, PictureStep, Question
 from whence.store import Store
+from whence.store.diagnoses import SavedCause
 
 START = datetime(2026, 3, 1, 8, tzinfo=timezone.utc)
 SPACE = "shop"
 ODD = {
     "html": "<img src=x onerror=\"document.title='taken over'\">",
-    "quotes": "it's \"quoted\" `ticked`",
+    "quotes": 'it\'s "quoted" `ticked`',
     "emoji": "🦆 ducks/📦",
     "long": "x" * 500,
     "lines": "two\nlines",
@@ -55,7 +57,14 @@ def write(
     last = len(sources)
     identity = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{minute} {target.name}"))
     run = Run(
-        identity, "write", f"write {target.name}", FAILED if error else COMPLETED, error, at(minute), at(minute), "nightly"
+        identity,
+        "write",
+        f"write {target.name}",
+        FAILED if error else COMPLETED,
+        error,
+        at(minute),
+        at(minute),
+        "nightly",
     )
     if error:
         uses = tuple(Use(place, "input") for place in range(last))
@@ -72,7 +81,11 @@ def story() -> Iterator[Observation]:
     """report was made of legacy through clean; then orders took legacy's place, and legacy was dropped."""
     same = (("id", "id"), ("amount", "amount"))
     to_clean = tuple((0, a, b, "IDENTITY") for a, b in same)
-    to_report = ((0, "amount", "total", "AGGREGATION"), (1, "city", "city", "IDENTITY"), (0, "customer", "total", "JOIN"))
+    to_report = (
+        (0, "amount", "total", "AGGREGATION"),
+        (1, "city", "city", "IDENTITY"),
+        (0, "customer", "total", "JOIN"),
+    )
     yield write(1, [], seen("orders"))
     yield write(2, [], seen("customers"))
     yield write(3, [seen("legacy")], seen("clean"), columns=to_clean)
@@ -81,7 +94,8 @@ def story() -> Iterator[Observation]:
     yield write(61, [seen("clean"), seen("customers")], seen("report"), columns=to_report)
     yield write(62, [seen("report")], seen("forecast", "model"), columns=((0, "city", "city", "IDENTITY"),))
     yield write(63, [seen("report")], seen("weekly"), error="Division by zero")
-    yield Observation(Run(str(uuid.uuid5(uuid.NAMESPACE_OID, "drop")), "drop", "drop legacy", COMPLETED, None, at(64), at(64), "nightly"), (seen("legacy"),), (Change(0, "drop"),))  # fmt: skip
+    dropping = Run(str(uuid.uuid5(uuid.NAMESPACE_OID, "drop")), "drop", "drop legacy", COMPLETED, None, at(64), at(64))
+    yield Observation(dropping, (seen("legacy"),), (Change(0, "drop"),))
     yield write(65, [seen("orders")], seen("secret"))
     yield write(66, [seen("secret")], seen("bonus"))
     yield write(70, [seen(name, "path", "odd") for name in ODD.values()], seen("odd_ones"))
@@ -107,8 +121,36 @@ def generated(prefix: str, count: int, seed: int, reach: int) -> Iterator[Observ
     yield write(1000 + count, [one(place) for place in ends], one(count - 1))
 
 
+def picture() -> Picture:
+    """A trace of one negative total: 45 orders and a city are behind it."""
+    steps = (
+        PictureStep(1, "Filter", "Filter (total < 0)", 0, 1),
+        PictureStep(2, "Aggregate", "Aggregate [city], [city, sum(amount) AS total]", 1, 1),
+        PictureStep(3, "Join", "Join Inner, (customer = customer)", 2, 45),
+        PictureStep(4, "Scan", "Relation clean", 3, 45),
+        PictureStep(5, "Scan", "Relation customers", 3, 1),
+    )
+    rows = tuple((place, "Ada", BIG if place == 0 else -place) for place in range(45))
+    sources = (
+        PictureSource(
+            0, SPACE, "clean", "table", 45, (("id", "int"), ("customer", "string"), ("amount", "bigint")), rows
+        ),
+        PictureSource(
+            1, SPACE, "customers", "table", 1, (("customer", "string"), ("city", "string")), (("Ada", None),)
+        ),
+    )
+    return Picture(True, steps=steps, sources=sources)
+
+
+BIG = 2**53 + 1
+"""A number that JavaScript would round."""
+
+
 def make(folder: Path) -> None:
     store = Store.at(folder)
+    store.catalog.traces.save(picture(), "The negative total", Question("backward", SPACE, "report", "total < 0"))
+    cause = SavedCause((("partitions", ">", 2), ("format", "==", "csv")), "confirmed", 0.97)
+    store.catalog.diagnoses.save("Nightly load", 31, {"partitions": [1, 2, 8], "format": ["csv", "orc"]}, [cause])
     store.catalog.record(*story())
     store.catalog.record(*generated("fifty", 50, 3, 14))
     store.catalog.record(*generated("big", 2000, 7, 300))

@@ -88,6 +88,8 @@ def test_runs(api: Api) -> None:
     assert [i["id"] for i in api.ok("/runs", status="failed")["items"]] == ["run-4"]
     assert [i["id"] for i in api.ok("/runs", name="totals")["items"]] == ["run-2", "run-1"]
     assert api.ok("/runs", application="other")["items"] == []
+    assert len(api.ok("/runs", namespace="ns")["items"]) == 4
+    assert api.ok("/runs", namespace="other")["items"] == []
     one = api.ok("/runs/run-4")
     assert set(one) == set(items[0]) | {"operators"}
     assert api.get("/runs/none").status_code == 404
@@ -151,6 +153,9 @@ def test_difference(api: Api) -> None:
     one = api.ok("/diff", before=hour(4).isoformat(), after=hour(7).isoformat(), name="report")
     assert pairs(one, "added") == {("geo.cities", "shop.totals")}
     assert pairs(one, "changed") == pairs(whole, "changed")
+    for space, count in (("ns", 1), ("other", 0)):
+        found = api.ok("/diff", before=hour(4).isoformat(), after=hour(7).isoformat(), namespace=space)
+        assert len(found["added"]) == count
     same = api.ok("/diff", before=hour(7).isoformat(), after=hour(7).isoformat())
     assert same == {"nodes": [], "added": [], "removed": [], "changed": []}
     columns = api.ok("/diff", before=hour(4).isoformat(), after=hour(7).isoformat(), level="column", name="report")
@@ -251,7 +256,7 @@ def test_a_cursor_belongs_to_its_list(api: Api) -> None:
         ("/lineage?name=out&depth=101", "depth"), ("/lineage?name=out&level=row", "level"),
         ("/lineage?name=out&limit=20001", "limit"), ("/lineage?name=out&name=out", "name"),
         ("/dataset?name=out&as_of=2026-03-01T12:00:00", "as_of"), ("/dataset?name=out&as_of=noon", "as_of"),
-        ("/runs?status=bad", "status"), ("/runs?namespace=ns", "name"), ("/runs/run-1?x=1", "x"), ("/search", "q"),
+        ("/runs?status=bad", "status"), ("/runs/run-1?x=1", "x"), ("/search", "q"),
         ("/search?q=a&type=b", "type"), ("/impact?name=out&format=xml", "format"), ("/traces?x=1", "x"),
     ],
 )  # fmt: skip
@@ -277,7 +282,9 @@ def test_errors_are_problems(api: Api) -> None:
         assert said.headers["content-type"] == "application/problem+json"
         assert said.json()["status"] == status
         assert {"type", "title", "detail"} <= set(said.json())
-    assert "GET" in api.ask("PUT", "/datasets").headers["allow"]
+    assert api.ask("PUT", "/datasets").headers["allow"] == "GET"
+    assert api.ask("PUT", "/lineage").headers["allow"] == "GET, POST"
+    assert api.ask("PUT", "/session").headers["allow"] == "DELETE, POST"
 
 
 def test_what_costs_too_much_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
   const versions = useAnswer<List<Version>>("/versions", { ...one, limit: 20 });
   const runs = useAnswer<List<Run>>("/runs", { ...one, limit: 10 });
   const traces = useAnswer<List<Trace>>("/traces", { limit: 100 });
-  const about = (traces.value?.items ?? []).filter((trace) => trace.sources?.some((source) => source.dataset.id === dataset.id));
+  const about = (traces.value?.items ?? []).filter((trace) => isAbout(trace, dataset));
   return (
     <Panel title={dataset.name} kind={dataset.kind} onClose={onClose}>
       <nav className="actions" aria-label="About this dataset">
@@ -103,7 +103,7 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
           {versions.value?.items.map((version) => (
             <li key={version.number}>
               <Link href={lineageOf(dataset, { as_of: version.at })} title="The lineage of that time">
-                {version.number}
+                Version {version.number}
               </Link>{" "}
               {version.how} <small>{when(version.at)}</small>
               {version.run && (
@@ -142,6 +142,12 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
       </section>
     </Panel>
   );
+}
+
+function isAbout(trace: Trace, dataset: Ref): boolean {
+  const asked = trace.question as { namespace?: unknown; name?: unknown } | null;
+  const named = typeof asked === "object" && asked?.name === dataset.name && asked.namespace === dataset.namespace;
+  return named || (trace.sources ?? []).some((source) => source.dataset.id === dataset.id);
 }
 
 /** From a table down to its rows: a question that the next attached session works off. */

@@ -48,6 +48,14 @@ class LogDamaged(StoreError):
 
 
 @dataclass(frozen=True)
+class RowKeys:
+    """Which columns name a row where the actor runs inside an operator of Spark's: one value, or a tuple of several."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ActorSpec:
     id: str
     name: str
@@ -58,6 +66,7 @@ class ActorSpec:
     materialized: bool = False  # its input outlives the run, so a replay can start here
     restart: str | None = None  # module:function, when it can be imported
     signature: str | None = None  # of whoever registered it, if it has a restart function
+    rows: RowKeys | None = None
 
     def dumps(self) -> bytes:
         return sealed(asdict(self))
@@ -66,7 +75,9 @@ class ActorSpec:
     def loads(cls, data: bytes, actor: str) -> ActorSpec:
         try:
             values = unsealed(data)
-            spec = cls(**{**values, "parents": tuple(values["parents"])})
+            rows = values.get("rows")
+            keys = None if rows is None else RowKeys(tuple(rows["inputs"]), tuple(rows["outputs"]))
+            spec = cls(**{**values, "parents": tuple(values["parents"]), "rows": keys})
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"What the store says of the actor {actor} cannot be read: {error}.") from error
         texts = (spec.name, spec.kind, spec.path, spec.restart or "", spec.signature or "", *spec.parents)
@@ -81,7 +92,8 @@ class ActorSpec:
 
     def signed(self) -> bytes:
         """All that decides what a restart does, alike before and after it was in a file."""
-        values = {name: value for name, value in asdict(self).items() if name != "signature"}
+        without = ("signature", *(() if self.rows is not None else ("rows",)))
+        values = {name: value for name, value in asdict(self).items() if name not in without}
         return json.dumps(json.loads(json.dumps(values)), sort_keys=True).encode()
 
 

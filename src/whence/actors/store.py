@@ -15,7 +15,7 @@ from whence.actors.files import Files, unsealed
 from whence.actors.products import Teller
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
-from whence.actors.registry import ActorSpec, LogDamaged, Registry, is_id, sweep
+from whence.actors.registry import ActorSpec, LogDamaged, Registry, RowKeys, is_id, sweep
 from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
 from whence.actors.worker import Actor, Mode, in_spark_task
@@ -69,11 +69,14 @@ class ActorStore:
         conf: Mapping[str, Any] | None = None,
         restart: Restart | None = None,
         materialized: bool = False,
+        input_key: str | Sequence[str] | None = None,
+        output_key: str | Sequence[str] | None = None,
     ) -> Actor:
         """A new actor. `parents` contain it: they start it and cannot end before it.
 
         `restart(name, conf)` runs it again; `materialized` says that what it reads outlives the run. Both together
-        make it a place where a replay can start.
+        make it a place where a replay can start. `input_key` and `output_key`: the columns whose values name the rows
+        that it captures inside `mapInPandas` or `mapInArrow`, so that what it captures is the lineage of that operator.
         """
         if not isinstance(name, str) or not isinstance(kind, str):
             raise TypeError(f"An actor's name and kind are texts, not {name!r} and {kind!r}.")
@@ -86,7 +89,8 @@ class ActorStore:
         if restart is not None and "<" not in restart.__qualname__ and restart.__module__ != "__main__":
             reference = f"{restart.__module__}:{restart.__qualname__}"
         path = container + name.replace("%", "%25").replace("/", "%2F")  # a/b is no b inside of a
-        spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference)
+        rows = _row_keys(name, input_key, output_key)
+        spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference, rows=rows)
         try:
             spec.dumps()
         except (TypeError, ValueError) as error:
@@ -281,6 +285,14 @@ class ActorStore:
     @property
     def files(self) -> Files:
         return self._files
+
+
+def _row_keys(name: str, inputs: str | Sequence[str] | None, outputs: str | Sequence[str] | None) -> RowKeys | None:
+    if inputs is None and outputs is None:
+        return None
+    if not inputs or not outputs:
+        raise ValueError(f"input_key= and output_key= of the actor {name!r} go together: each names columns of rows.")
+    return RowKeys(*((key,) if isinstance(key, str) else tuple(key) for key in (inputs, outputs)))
 
 
 def _revive(root: str, plan: ReplayPlan | None, teller: Teller) -> ActorStore:

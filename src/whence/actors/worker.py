@@ -21,7 +21,7 @@ from whence.actors.files import Files, sealed
 from whence.actors.log import Log, NoLog
 from whence.actors.products import Teller
 from whence.actors.records import Location, Name, Record, identify, to_json
-from whence.actors.registry import ActorSpec, commit, sweep
+from whence.actors.registry import ActorSpec, RowKeys, commit, sweep
 from whence.model import WhenceError
 from whence.model.quiet import AGAIN, is_again
 from whence.model.text import visible
@@ -34,6 +34,8 @@ _JOB_TAGS = "spark.job.tags"  # a property of Spark's jobs, which their tasks se
 _task_logs: dict[tuple[str, int, int, int], Log] = {}
 _opening = threading.Lock()
 _handles: weakref.WeakSet[Actor] = weakref.WeakSet()
+# While a question runs the user's function again: what actors tell there of rows, in place of their logs.
+_listening: Listening | None = None
 
 
 def _forget_logs_of_the_forking_process() -> None:
@@ -159,6 +161,8 @@ class Actor:
         return self._accumulator
 
     def _open(self) -> Log:
+        if _listening is not None:
+            return _listening.log_of(self.spec)
         if is_again():
             return _NO_LOG
         log = self._log
@@ -253,7 +257,9 @@ class Actor:
 
     def reset(self, tag: Any = None) -> None:
         """What leaves from now on under this tag owes nothing to what has arrived so far."""
-        if self._log is not None:
+        if _listening is not None:
+            _listening.log_of(self.spec).reset(_as_tags(tag))
+        elif self._log is not None:
             self._log.reset(_as_tags(tag))
 
     def fail(self, i: Record, o: Record | None = None, error: BaseException | str = "") -> None:
@@ -308,6 +314,64 @@ class Actor:
             sweep(files, self.id)
         except WhenceError as error:
             warnings.warn(f"What did not commit of {self} was left in the store: {error}", stacklevel=2)
+
+
+class Told(NoLog):
+    """What one actor says while somebody listens: the names of the inputs of each output."""
+
+    def __init__(self) -> None:
+        super().__init__("", "", "", 0)
+        self.inputs_of: dict[Name, dict[Name, None]] = {}
+        self._arrived: dict[Hashable, list[Name]] = {}
+
+    def pair(self, i: Any, o: Any) -> None:
+        if o is not None:
+            self.inputs_of.setdefault(identify(o), {}).update({} if i is None else {identify(i): None})
+
+    def pairs(self, inputs: Any, outputs: Any) -> None:
+        for i, o in zip(_listed(inputs), _listed(outputs), strict=True):
+            self.pair(i, o)
+
+    def input(self, record: Any, tags: Collection[Hashable]) -> None:
+        for tag in tags:
+            self._arrived.setdefault(tag, []).append(identify(record))
+
+    def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        found = self.inputs_of.setdefault(identify(record), {})
+        for tag in tags:
+            found.update(dict.fromkeys(self._arrived.get(tag, ())))
+
+    def reset(self, tags: Collection[Hashable]) -> None:
+        for tag in tags:
+            self._arrived.pop(tag, None)
+
+
+class Listening:
+    """`with Listening() as told:` in a task that runs the user's function again (sql/worker.py)."""
+
+    def __init__(self) -> None:
+        self.told: dict[RowKeys, Told] = {}
+
+    def __enter__(self) -> Listening:
+        global _listening
+        self._before, _listening = _listening, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _listening
+        _listening = self._before
+
+    def log_of(self, spec: ActorSpec) -> Log:
+        return _NO_LOG if spec.rows is None else self.told.setdefault(spec.rows, Told())
+
+    @staticmethod
+    def row_keys() -> list[RowKeys]:
+        """Of the actors that the user's functions in this process hold."""
+        return list(dict.fromkeys(handle.spec.rows for handle in list(_handles) if handle.spec.rows is not None))
+
+    @staticmethod
+    def name(value: Any) -> Name:
+        return identify(value)
 
 
 def _revive(

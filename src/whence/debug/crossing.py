@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from whence.model import WhenceError
-from whence.model.flow import Answer, Flow, Gathers, InFiles, RecordId, Records, Site
+from whence.model.flow import Answer, Flow, Gathers, InFiles, Queried, RecordId, Records, Site
 from whence.store.producers import Producers, Product
 
 Opener = Callable[[Product], "Flow"]
@@ -52,7 +52,8 @@ class Crossings:
         ended: list[str] = []
         made: dict[tuple[str, str], list[Product]] = defaultdict(list)
         for product in self.producers().of(files).values():
-            if product.kind in self.openers:
+            # What a query reads of a captured write it goes through by itself (sql/writes.py), or says why it cannot.
+            if product.kind in self.openers and not (product.kind == "sql" and isinstance(flow, Queried)):
                 made[product.kind, product.run].append(product)
         for (kind, _), products in made.items():
             there = [product for product in products if product.is_there]

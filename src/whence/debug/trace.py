@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
     from whence.debug.explain.explain import Explanation
+    from whence.debug.notebook import Shown
     from whence.sql.question import ReadingRows
     from whence.sql.replay import ReplayedStep
 
@@ -348,6 +349,12 @@ class Trace:
         from whence.debug.show import as_text
 
         return as_text(self)
+
+    def show(self, *, height: int = 520) -> Shown:
+        """Its steps as a graph and its first witness rows as tables, for a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_trace
+
+        return show_trace(self, height)
 
     def _repr_html_(self) -> str:
         from whence.debug.show import as_html

@@ -21,6 +21,10 @@ def _action(name: str, stops_early: bool) -> Callable[..., Any]:
 
     @wraps(plain)
     def act(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        with self.ctx._computing(self, whole=not stops_early):
+            return computed(self, *args, **kwargs)
+
+    def computed(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
         context = self.ctx
         limit = None if not stops_early else (args[0] if args else kwargs.get("num", 1))
         if not context.capturing:
@@ -43,6 +47,10 @@ def _save(name: str) -> Callable[..., Any]:
 
     @wraps(plain)
     def save(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        with self.ctx._computing(self):
+            return saved(self, *args, **kwargs)
+
+    def saved(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
         context = self.ctx
         if not context.capturing:
             result = getattr(RDD, name)(self._plain(), *args, **kwargs)

@@ -105,6 +105,10 @@ class Book(Protocol):
 
     def source(self, node: int) -> Source: ...
 
+    def name_of(self, node: int) -> str:
+        """Of an RDD that is no source."""
+        ...
+
     def results(self) -> list[Result]: ...
 
 
@@ -143,6 +147,9 @@ class PastBook:
 
     def source(self, node: int) -> Source:
         return self._sources[node]
+
+    def name_of(self, node: int) -> str:
+        return self._nodes[node].name if node in self._nodes else "RDD"
 
     def results(self) -> list[Result]:
         return self._results

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,7 @@ from whence.rdd.reading import LINES, OBJECTS, Reading
 from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, source_base
 from whence.rdd.wire import Tagged
+from whence.strategy import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 
 LARGE = 200_000  # records; traces of more are walked and read by Spark jobs
 STRATEGIES = ("stored", "propagated", "rerun")
+
+
+def step_name(node: Node) -> str:
+    """What a result is called in plans."""
+    return f"{node.name} {node.id}"
 
 
 class LineageContext(SparkContext):
@@ -47,7 +55,7 @@ class LineageContext(SparkContext):
         self.spark = spark
         self.capture = True
         self.book = LiveBook(spark, store)
-        self._strategy = "stored"
+        self._strategy: str | Plan = "stored"
         self._producers = producers
         if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
@@ -64,21 +72,47 @@ class LineageContext(SparkContext):
         return getattr(self.spark, name)
 
     @property
-    def strategy(self) -> str:
+    def strategy(self) -> str | Plan:
         """How lineage is kept (the paper's section 4.7): "stored", a table for each partition of each stage;
         "propagated", stored, and every result's complete lineage put together beside it when the job ends; "rerun",
-        nothing, and a trace runs the job again under capture."""
+        nothing, and a trace runs the job again under capture. Or a plan, which says so for each result; those that it
+        does not name are stored."""
         return self._strategy
 
     @strategy.setter
-    def strategy(self, name: str) -> None:
-        if name not in STRATEGIES:
-            raise WhenceError(f"There is no strategy {name!r} for RDDs: choose one of {', '.join(STRATEGIES)}.")
-        self._strategy = name
+    def strategy(self, chosen: str | Plan) -> None:
+        if not isinstance(chosen, Plan) and chosen not in STRATEGIES:
+            raise WhenceError(
+                f"There is no strategy {chosen!r} for RDDs: choose one of {', '.join(STRATEGIES)}, or give a plan."
+            )
+        self._strategy = chosen
 
     @property
     def capturing(self) -> bool:
-        return self.book.here.asking > 0 or (self.capture and self._strategy != "rerun")
+        return self.book.here.asking > 0 or (self.capture and self._followed != "rerun")
+
+    @property
+    def _followed(self) -> str:
+        here = self.book.here.strategy
+        if here is not None:
+            return here
+        return "stored" if isinstance(self._strategy, Plan) else self._strategy
+
+    @contextmanager
+    def _computing(self, rdd: LineageRDD, whole: bool = True) -> Iterator[None]:
+        """Within, an action computes this RDD: the plan's word on it counts, and how long the whole of it takes is
+        noted."""
+        here, name = self.book.here, step_name(rdd.node)
+        before = here.strategy
+        if isinstance(self._strategy, Plan) and name in self._strategy:
+            here.strategy = next((s for s in self._strategy[name] if s in STRATEGIES), None)
+        started = time.perf_counter()
+        try:
+            yield
+            if whole:
+                self.book.seconds[rdd.node.id] = time.perf_counter() - started
+        finally:
+            here.strategy = before
 
     @property
     def large(self) -> int:
@@ -105,7 +139,7 @@ class LineageContext(SparkContext):
     def _computed(self, rdd: LineageRDD, limit: int | None, shown: bool = True) -> None:
         """An action computed this RDD, or its first `limit` records."""
         self.book.note_result(rdd, limit, shown)
-        if self._strategy == "propagated" and limit is None:
+        if self._followed == "propagated" and limit is None:
             keys = captured(rdd)
             directory = self.book.directory
             if keys:

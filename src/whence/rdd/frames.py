@@ -13,27 +13,40 @@ from pyspark.sql.classic.dataframe import DataFrame
 _FRAME = "_whence_frame"
 
 
-class Frames:
-    def __init__(self) -> None:
-        original = DataFrame.__dict__.get("rdd")
-        self._wrapper: property | None = None
-        if not isinstance(original, property | functools.cached_property):
-            return
+class _Told(property):
+    """`DataFrame.rdd`, each RDD of which says of which DataFrame it is. One for all contexts that are open."""
 
+    def __init__(self, original: Any) -> None:
         def get(frame: Any) -> Any:
             rdd = original.__get__(frame, DataFrame)
-            if self._wrapper is not None:
+            if self.contexts:
                 setattr(rdd, _FRAME, frame)
             return rdd
 
-        self._original = original
-        self._wrapper = property(get, doc=original.__doc__)
-        setattr(DataFrame, "rdd", self._wrapper)  # noqa: B010  it is a cached property for mypy
+        super().__init__(get, doc=original.__doc__)
+        self.original: Any = original
+        self.contexts = 0
+
+
+class Frames:
+    def __init__(self) -> None:
+        there = DataFrame.__dict__.get("rdd")
+        self._told: _Told | None = there if isinstance(there, _Told) else None
+        if isinstance(there, property | functools.cached_property) and self._told is None:
+            self._told = _Told(there)
+            setattr(DataFrame, "rdd", self._told)  # noqa: B010  it is a cached property for mypy
+        if self._told is not None:
+            self._told.contexts += 1
 
     def close(self) -> None:
-        if self._wrapper is not None and DataFrame.__dict__.get("rdd") is self._wrapper:
-            setattr(DataFrame, "rdd", self._original)  # noqa: B010
-        self._wrapper = None  # if somebody wrapped it again, ours just passes on
+        told = self._told
+        if told is None:
+            return
+        self._told = None
+        told.contexts -= 1
+        original = told.original
+        if not told.contexts and DataFrame.__dict__.get("rdd") is told:  # else it is wrapped again, and passes on
+            setattr(DataFrame, "rdd", original)  # noqa: B010
 
 
 def frame_of(rdd: RDD[Any]) -> tuple[Any, bool]:

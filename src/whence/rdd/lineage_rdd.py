@@ -94,6 +94,7 @@ class LineageRDD(Regrouped):
         made = RDD._to_java_object_rdd(self)
         if self.ctx.capturing:
             self.ctx.book.handed[int(made.id())] = self
+            self.ctx.book.handed_nodes.add(self.node.id)
         return made
 
     # Tracing

@@ -46,6 +46,7 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.asking = self.depth = 0
         self.names: list[str] = []
+        self.strategy: str | None = None  # of the result that an action computes, where a plan names it
 
 
 class LiveBook:
@@ -63,9 +64,11 @@ class LiveBook:
         self.committed: dict[tuple[int, int], dict[int, tuple[int, int, str | None]]] = {}
         self.readers: dict[tuple[int, int], Key] = {}
         self.computed: dict[int, tuple[LineageRDD, int | None]] = {}
+        self.seconds: dict[int, float] = {}  # of the last action that computed all of an RDD, by its node
         self.shown: set[int] = set()  # results that an action gave to the program
         self.handed: dict[int, LineageRDD] = {}  # by the JVM's RDD id: what DataFrames were made from
         self.bridges: dict[int, Any] = {}  # the same, with what is known about their rows (opening.HandedOver)
+        self.handed_nodes: set[int] = set()
         self.pins: dict[int, tuple[Key, ...]] = {}  # of a result: the tables that a DataFrame's rows are told by
         self.saves: list[Save] = []
         self.source_rdds: dict[int, LineageRDD] = {}
@@ -194,8 +197,7 @@ class LiveBook:
         from whence.rdd.capture import captured
 
         node = rdd.node.id
-        handed = node in {r.node.id for r in list(self.handed.values())}
-        shown = node in self.shown or handed or node not in self.computed
+        shown = node in self.shown or node in self.handed_nodes or node not in self.computed
         return Result(node, self.pins.get(node) or tuple(captured(rdd)), limit, shown)
 
     def write(self) -> None:
@@ -215,6 +217,12 @@ class LiveBook:
     @property
     def read(self) -> tuple[int, ...]:
         return tuple(self.source_rdds)
+
+    def name_of(self, node: int) -> str:
+        if node in self.computed:
+            return self.computed[node][0].node.name
+        told = self.nodes.get(node)
+        return told.name if told is not None else "RDD"
 
     def source(self, node: int) -> Source:
         rdd = self.source_rdds[node]

@@ -68,14 +68,7 @@ class Composer:
                 found.append((mine, np.full(len(mine), self._source(origin)), numbers))
                 continue
             writer = self.tables.of(origin)
-            places, ranks = writer.left_as(origin, numbers)
-            space = writer.last
-            if writer.element_space is not None:
-                space = writer.element_space
-                distinct, where = np.unique(places, return_inverse=True)
-                owner, elements = writer.elements_of(distinct)
-                counts = np.bincount(owner, minlength=len(distinct))
-                places = elements[(np.cumsum(counts) - counts)[where] + ranks]
+            space, places = writer.stood(origin, numbers)
             index, part, position = self.of(writer, space, places)
             found.append((mine[index], part, position))
         if not found:

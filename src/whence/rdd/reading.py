@@ -30,6 +30,7 @@ class Reading:
         self.frame = frame  # the DataFrame whose rows these are
         self._why = why
         self._found: tuple[Split, ...] | None = None
+        self._source: Source | None = None
         self._delimited = False  # records are cut at something else than line ends
 
     def load(self) -> tuple[Split, ...]:
@@ -57,6 +58,11 @@ class Reading:
         return tuple(split_of(str(s.getPath().toString()), s.getStart(), s.getLength()) for s in cut)
 
     def source(self, name: str) -> Source:
+        if self._source is None:
+            self._source = self._told(name)
+        return self._source
+
+    def _told(self, name: str) -> Source:
         splits = self.load()
         if self.frame is not None:
             return Source(name, frame=True)

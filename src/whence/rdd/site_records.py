@@ -93,7 +93,7 @@ class RddRecords:
         split = self.flow.book.source(place.stage).splits[place.part]
         check_unchanged(split)
         content = content_of(str(split.local))
-        ids = self.flow.ids_of(self.site, place, positions)
+        ids = self.flow.ids_of(place, positions)
         return [str(line_at(content, int(start)), "utf-8", "replace") for _, start in ids]
 
     def _saved(self, record: RecordId) -> tuple[Any, ...]:
@@ -120,7 +120,7 @@ class RddRecords:
             if left is not None and left <= 0:
                 return
             some = positions if left is None or not self._once_only else positions[:left]
-            told = zip(self.flow.ids_of(self.site, place, some), some.tolist(), strict=True)
+            told = zip(self.flow.ids_of(place, some), some.tolist(), strict=True)
             for record, position in told:
                 if record in seen or (left is not None and left <= 0):
                     continue

@@ -73,10 +73,8 @@ def back_inside(table: Table, key: Key, items: list[Item], whole: bool, seen: Se
     def entered(item: Item) -> tuple[int, int | None, Ints]:
         if not isinstance(item.at, Origin):
             return item.at, item.start, item.positions
-        found, ranks = table.left_as(item.at, item.positions)
-        if table.element_space is not None:
-            return table.element_space, item.start, table.left_elements(found, ranks)
-        return table.last, item.start, np.unique(found)
+        space, found = table.stood(item.at, item.positions)
+        return space, item.start, np.unique(found)
 
     def walk(space: int, start: int | None, positions: Ints, arrived: bool) -> None:
         while len(positions):
@@ -213,12 +211,8 @@ class Tables:
             if origin.attempt < 0:
                 found.append((Place(origin.stage, origin.part, -1, 0), numbers))
                 continue
-            writer = self.of(origin)
-            at, ranks = writer.left_as(origin, numbers)
-            if writer.element_space is not None:
-                found.append((Place(*origin[:3], writer.element_space), writer.left_elements(at, ranks)))
-            else:
-                found.append((Place(*origin[:3], writer.last), np.unique(at)))
+            space, at = self.of(origin).stood(origin, numbers)
+            found.append((Place(*origin[:3], space), np.unique(at)))
         return found
 
     # Forward

@@ -29,6 +29,11 @@ COMMANDS = {
     "store": "whence.serve.commands.store:app",
     "token": "whence.serve.commands.tokens:app",
     "serve": "whence.serve.commands.serve:serve",
+    "run": "whence.serve.commands.run:app",
+    "trace": "whence.serve.commands.rows:trace",
+    "forward": "whence.serve.commands.rows:forward",
+    "why-not": "whence.serve.commands.rows:why_not",
+    "explain": "whence.serve.commands.rows:explain",
     "diagnose": "whence.serve.diagnose:diagnose",
     "version": "whence.serve.cli:version",
 }

@@ -16,11 +16,11 @@ from whence.model.once import once
 from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
-from whence.sql.replay import ReplayedStep, Restriction, restricted, stepwise
+from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.verify import compare, require_same_rows
 
 # Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled", "Given")
+_NAMES_ONLY = (*operators.LOOKED_THROUGH, "LocalLimit", "Settled", "Given")
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +283,8 @@ class SqlQuestion:
     ) -> Restriction:
         self.lineage.require_unchanged()
         c = self.lineage.c
-        frozen = {place.node: evaluation.rows_at(self.found, place, kind) for place in self.lineage.frozen}
+        frozen = not_on_the_way(self.lineage, self.found) if kind == "leftsemi" else {}
+        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in self.lineage.frozen})
         for place, frame in (instead or {}).items():
             renamed = [
                 c.alias_as(there, here)

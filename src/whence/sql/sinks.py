@@ -134,7 +134,7 @@ def query_of(c: Catalyst, stream: Stream, place: str, files: Files, made_from: M
     content = c.read_bytes(f"{stream.stem}.plan")
     if content is None or hashlib.sha256(content).hexdigest() != told["plan"]:
         raise NotRestored("the query of the stream that writes there is gone from the store, or was changed there")
-    tree = tree_of(c, plans.from_bytes(c, content, told, made_from))
+    tree = tree_of(c, plans.from_bytes(c, content, told, made_from, plans.Scans()))
     leaves = [node for node in tree.walk() if not node.children and not node.subqueries]
     leaf = leaves[told["stream"]["leaf"]]
     scan = _scan(c, told, leaf, _files_read(c, told, _last_batch(c, place, files)))

@@ -105,13 +105,13 @@ def _query(c: Catalyst, run: str) -> Plan:
 
     plan = c.memory.writes.get(f"{stem}.json")
     if plan is not None and "leaves" in told:
-        return plans.again(c, tree_of(c, c.normalise(plan)), told, made_from, here=True)
+        return plans.again(c, tree_of(c, c.normalise(plan)), told, made_from, passage.scans, here=True)
     if told["plan"] is None:
         raise NotRestored(told["elsewhere"])
     content = c.read_bytes(f"{stem}.plan")
     if content is None or hashlib.sha256(content).hexdigest() != told["plan"]:
         raise NotRestored("the query that gave them is gone from the store, or was changed there")
-    return plans.from_bytes(c, content, told, made_from)
+    return plans.from_bytes(c, content, told, made_from, passage.scans)
 
 
 def _stem(c: Catalyst, run: str) -> str:

@@ -57,6 +57,13 @@ class Passage:
     unsure: bool = False
     chars: Mapping[str, str] = field(default_factory=dict)
     passed: int = 0
+    scans: plans.Scans = field(default_factory=plans.Scans)
+    _writes: dict[str, list[Write]] = field(default_factory=dict)
+
+    def writes_to(self, c: Catalyst, place: str) -> list[Write]:
+        if place not in self._writes:
+            self._writes[place] = _writes(c, place)
+        return self._writes[place]
 
     def end(self, name: str, why: object) -> None:
         note = f"the trace ends at {name}: {why}"
@@ -122,6 +129,10 @@ class Pending:
         c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
         if self._plan is not None:
             c.memory.writes[path] = self._plan
+        if self.why is None and c.memory.made is not None:
+            from whence.sql.written_files import products_of  # which asks queries, as this file does for them
+
+            c.memory.made(products_of(c, self._target, made))
 
 
 def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
@@ -170,7 +181,7 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     if place is None and not c.is_file_scan(leaf):
         return None
     name = _name(place or ", ".join(c.roots(leaf)))
-    writes = [] if place is None else _writes(c, place)
+    writes = [] if place is None else passage.writes_to(c, place)
     if place is not None and not writes and (told := stream_to(c, place)) is not None and c.is_file_scan(leaf):
         return _by_stream(c, leaf, place, told, passage)
     if not writes:
@@ -232,7 +243,7 @@ def _made_from(c: Catalyst, place: str, files: Files, attrs: Sequence[Attr], pas
     rest = dict(files)
     parts: list[Plan] = []
     damaged = None
-    for write in reversed(_writes(c, place)):
+    for write in reversed(passage.writes_to(c, place)):
         left = {path for path, version in write.files.items() if files.get(path) == version}
         if left:
             for path in left:
@@ -315,11 +326,11 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], plac
 
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
-        plan = plans.again(c, tree, write.told, made_from, here=True)
+        plan = plans.again(c, tree, write.told, made_from, passage.scans, here=True)
     elif write.told["plan"] is None:
         raise NotRestored(write.told["elsewhere"])
     else:
-        plan = plans.from_bytes(c, _plan_bytes(c, write), write.told, made_from)
+        plan = plans.from_bytes(c, _plan_bytes(c, write), write.told, made_from, passage.scans)
     columns = write.told["columns"]
     if len(columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
@@ -346,7 +357,7 @@ def _plan_bytes(c: Catalyst, write: Write) -> bytes:
 def known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
     place = c.qualified(root)
     passage.unsure = True  # what was written there is not there any more to be looked at
-    return _made_from(c, place, files, attrs, passage) if _writes(c, place) else None
+    return _made_from(c, place, files, attrs, passage) if passage.writes_to(c, place) else None
 
 
 def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:

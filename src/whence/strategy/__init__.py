@@ -2,7 +2,7 @@
 
 from whence.strategy.choose import Limits, Question, choose
 from whence.strategy.costs import BACKWARD, DIRECTIONS, FORWARD, Answered, Cost, Kept, Observed, Written
-from whence.strategy.errors import NoSuchStep, Unreachable
+from whence.strategy.errors import NoSuchStep, NoWay, Unreachable
 from whence.strategy.plan import Plan, Reason
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Kept",
     "Limits",
     "NoSuchStep",
+    "NoWay",
     "Observed",
     "Plan",
     "Question",

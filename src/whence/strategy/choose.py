@@ -21,6 +21,8 @@ class Question:
     direction: str
     steps: frozenset[str]
     weight: float = 1.0
+    ends: frozenset[str] = frozenset()
+    """Where it starts and where it leads, which need not be steps themselves."""
 
     def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
@@ -56,8 +58,11 @@ def choose(
     workload: Sequence[Question] = (),
     limits: Limits | None = None,
     force: Mapping[str, Sequence[str]] | None = None,
+    kinds: Mapping[str, str] | None = None,
 ) -> Plan:
-    """`costs`: for each operator each strategy that it could keep. Where `force` names some, just these are kept."""
+    """`costs`: for each operator each strategy that it could keep. Where `force` names some, just these are kept.
+
+    `kinds`: strategies of different kinds are never kept together; the plan's costs are of the kind that was chosen."""
     limits, force = limits or Limits(), force or {}
     _check(costs, force)
     weights = frequencies(workload, costs)
@@ -70,7 +75,7 @@ def choose(
     every = {
         step: [together(tuple(tables[step]), tables[step], weights[step])]
         if step in force
-        else all_configs(tables[step], weights[step])
+        else all_configs(tables[step], weights[step], kinds)
         for step in steps
     }
     limited = {limit.name for limit in sums}
@@ -79,10 +84,11 @@ def choose(
     if found is None:
         raise Unreachable(_least(options, sums, bool(force)))
     chosen = dict(zip(steps, found, strict=True))
+    room = [(limit, limit.most - math.fsum(map(limit.size, found))) for limit in sums]
     return Plan(
         {step: chosen[step].strategies for step in tables},
-        tables,
-        {step: _reason(chosen[step], every[step], weights[step], sums, found, step in force) for step in tables},
+        {step: _of_one_kind(table, chosen[step].strategies, kinds or {}) for step, table in tables.items()},
+        {step: _reason(chosen[step], every[step], weights[step], room, step in force) for step in tables},
         disk=math.fsum(c.disk for c in found),
         runtime=math.fsum(c.runtime for c in found),
         query=math.fsum(c.query for c in found),
@@ -102,6 +108,12 @@ def frequencies(
             if step in found:
                 found[step][question.direction != BACKWARD].append(question.weight / total)
     return {step: (math.fsum(both[0]), math.fsum(both[1])) for step, both in found.items()}
+
+
+def _of_one_kind(table: dict[str, Cost], chosen: Sequence[str], kinds: Mapping[str, str]) -> dict[str, Cost]:
+    """What could have been chosen beside the chosen."""
+    there = [kinds[s] for s in (*chosen, *sorted(table)) if s in kinds]
+    return {s: cost for s, cost in table.items() if s not in kinds or kinds[s] == there[0]}
 
 
 def _check(costs: Mapping[str, Mapping[str, Cost]], force: Mapping[str, Sequence[str]]) -> None:
@@ -150,18 +162,14 @@ def _reason(
     chosen: Config,
     every: Sequence[Config],
     weights: tuple[float, float],
-    sums: Sequence[Limit],
-    found: Sequence[Config],
+    room: Sequence[tuple[Limit, float]],
     forced: bool,
 ) -> Reason:
-    """Why this one, and what the best of the others would cost."""
+    """Why this one, and what the best of the others would cost. `room`: what each limit has left."""
     others = sorted((c for c in every if c.strategies != chosen.strategies), key=lambda c: (c.query, *c.order))
 
     def fits(other: Config) -> bool:
-        return all(
-            math.fsum(limit.size(c) for c in found) - limit.size(chosen) + limit.size(other) <= limit.most
-            for limit in sums
-        )
+        return all(limit.size(other) - limit.size(chosen) <= left for limit, left in room)
 
     better = [c for c in others if c.query < chosen.query]
     possible = [c for c in others if fits(c) and not _adds_nothing(c, chosen)]
@@ -175,7 +183,7 @@ def _reason(
         first = better[0]
         over = " and ".join(
             f"{in_bytes(first.disk)} on disk" if limit.name == "disk" else f"{in_seconds(first.runtime)} of run time"
-            for limit in sums
+            for limit, _ in room
         )
         why = f"the best that the limits leave; {' + '.join(first.strategies)} would take {over}"
     else:

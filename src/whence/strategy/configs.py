@@ -35,11 +35,16 @@ def together(strategies: Sequence[str], costs: Mapping[str, Cost], weights: tupl
     return Config(tuple(strategies), sum(c.disk for c in kept), sum(c.runtime for c in kept), query)
 
 
-def all_configs(costs: Mapping[str, Cost], weights: tuple[float, float]) -> list[Config]:
-    names = sorted(costs)
+def all_configs(
+    costs: Mapping[str, Cost], weights: tuple[float, float], kinds: Mapping[str, str] | None = None
+) -> list[Config]:
+    """`kinds`: strategies of different kinds cannot be kept of one run; those without a kind go with all."""
+    names, kinds = sorted(costs), kinds or {}
     found = [together((name,), costs, weights) for name in names]
     if weights[0] > 0 and weights[1] > 0:
         for a, b in combinations(names, 2):
+            if kinds.get(a, kinds.get(b)) != kinds.get(b, kinds.get(a)):
+                continue
             first, second = costs[a], costs[b]
             if (first.backward < second.backward) != (first.forward < second.forward):
                 found.append(together((a, b), costs, weights))

@@ -56,7 +56,8 @@ class Written:
 
 @dataclass(frozen=True)
 class Kept:
-    """A strategy that a run did store: bytes, and the seconds that it added."""
+    """A strategy that a run did store: bytes, and the seconds that encoding and writing took. What the operator's own
+    writing adds stands in `Written`."""
 
     strategy: str
     bytes: int
@@ -72,6 +73,8 @@ class Answered:
     asked: int
     found: int
     seconds: float
+    trial: bool = False
+    """Asked to see what it takes (arrays/trial.py), not because somebody wanted to know."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Observed:
     answered: tuple[Answered, ...] = ()
     entire: bool = False
     """All cells depend on all (entire_array)."""
+    skipped: tuple[str, ...] = ()
+    """Strategies that a trial left out, since the others took it long enough."""
 
     def mode(self, name: str) -> Written | None:
         return next((w for w in self.written if w.mode == name), None)
@@ -108,4 +113,5 @@ class Observed:
             kept=tuple(Kept(**k) for k in stored.get("kept", ())),
             answered=tuple(Answered(**a) for a in stored.get("answered", ())),
             entire=bool(stored.get("entire", False)),
+            skipped=tuple(stored.get("skipped", ())),
         )

@@ -22,6 +22,9 @@ interface Props {
   onAllColumns?: ((index: number) => void) | undefined;
 }
 
+/** What the second line of a box says, for those who hear it. */
+const said = (box: Box) => [box.below, box.dropped && "dropped", box.failed && "its newest run failed"].filter(Boolean).join(", ");
+
 const yes = (value: boolean) => (value ? "true" : undefined);
 
 /** One dataset (or step): a button, with buttons beside it for more inputs and outputs and for its columns. */
@@ -41,7 +44,7 @@ export const BoxView = memo(function BoxView(props: Props) {
         data-box={index}
         aria-label={box.label}
         aria-pressed={props.selected}
-        title={plain ? undefined : box.label}
+        title={plain ? undefined : `${box.label}\n${said(box)}`}
         tabIndex={reach}
         data-kind={box.masked ? undefined : (box.kind ?? undefined)}
         data-failed={yes(box.failed)}
@@ -49,18 +52,17 @@ export const BoxView = memo(function BoxView(props: Props) {
         data-change={box.change ?? undefined}
         onClick={() => props.onSelect(index)}
         onFocus={() => props.onFocus(index)}
-      >
-        {!plain && (
-          <>
-            <span className="title">{box.title}</span>
-            <span className="below">
-              {box.below}
-              {box.dropped && <span className="tag">dropped</span>}
-              {box.failed && <span className="tag failed">failed</span>}
-            </span>
-          </>
-        )}
-      </button>
+      />
+      {!plain && (
+        <div className="words" aria-hidden="true">
+          <span className="title">{box.title}</span>
+          <span className="below">
+            {box.below}
+            {box.dropped && <span className="tag">dropped</span>}
+            {box.failed && <span className="tag failed">failed</span>}
+          </span>
+        </div>
+      )}
       {box.columns.length > 0 && !plain && (
         <ul className="columns" aria-label={`Columns of ${box.label}`}>
           {box.columns.map((column) => (

@@ -1,6 +1,7 @@
 import { createRoot } from "react-dom/client";
+import { parseExactly } from "../api";
 import "../style/page.css";
 import { Notebook, type Given } from "./notebook";
 
-const given = JSON.parse(document.getElementById("whence-data")!.textContent!) as Given;
+const given = parseExactly(document.getElementById("whence-data")!.textContent!) as Given;
 createRoot(document.getElementById("whence-page")!).render(<Notebook given={given} />);

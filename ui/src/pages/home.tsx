@@ -19,6 +19,7 @@ export function HomePage({ place }: { place: Place }) {
   const show = place.query.get("show") ?? "datasets";
   return (
     <main className="page">
+      <h1 className="unseen">The catalogue</h1>
       <nav className="tabs" aria-label="What to list">
         {TABS.map(([name, label]) => (
           <Link key={name} href={address("/", { show: name === "datasets" ? null : name })} aria-current={show === name ? "page" : undefined}>

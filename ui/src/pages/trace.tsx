@@ -128,7 +128,7 @@ export function TracePage({ place }: { place: Place }) {
           <h2>Rows</h2>
           {!trace.sources.length && <Nothing>No source row is behind it.</Nothing>}
           {trace.sources.map((source) => (
-            <SourceRows key={source.number} trace={trace.id} source={source} />
+            <SourceRows key={source.number} trace={trace} source={source} />
           ))}
         </section>
       )}
@@ -154,20 +154,22 @@ function Progress({ trace }: { trace: Trace }) {
   );
 }
 
-function SourceRows({ trace, source }: { trace: string; source: Source }) {
+function SourceRows({ trace, source }: { trace: Trace; source: Source }) {
   const [rows, setRows] = useState<Rows | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [loading, setLoading] = useState(false);
   const masked = isMasked(source.dataset as AnyRef);
-  const path = `/traces/${encodeURIComponent(trace)}/rows`;
+  // Of a trace that touches something hidden no rows are given at all.
+  const withheld = masked || trace.masked === true;
+  const path = `/traces/${encodeURIComponent(trace.id)}/rows`;
   useEffect(() => {
-    if (masked || source.rows === 0) return;
+    if (withheld || source.rows === 0) return;
     const ending = new AbortController();
     askRows(path, { source: source.number, limit: FIRST }, ending.signal).then(setRows, (failure: unknown) => {
       if (!ending.signal.aborted) setError(asError(failure));
     });
     return () => ending.abort();
-  }, [path, source.number, source.rows, masked]);
+  }, [path, source.number, source.rows, withheld]);
   const more = async () => {
     if (!rows?.next) return;
     setLoading(true);
@@ -194,7 +196,7 @@ function SourceRows({ trace, source }: { trace: string; source: Source }) {
       <h3>
         <DatasetLink dataset={source.dataset} /> {source.rows !== null && <small>{many(source.rows, "row")}</small>}
       </h3>
-      {masked && <p className="soft">Its rows are not yours to see.</p>}
+      {withheld && <p className="soft">Its rows are not yours to see.</p>}
       {error && <Problem error={error} />}
       {rows && (
         <div className="scroll">
@@ -224,7 +226,7 @@ function SourceRows({ trace, source }: { trace: string; source: Source }) {
                     <td>
                       {where && (
                         <button type="button" className="quiet" aria-label={`Trace row ${i + 1} of ${name}`} title="Which rows made this one?" onClick={() => void onward(where)}>
-                          whence?
+                          Trace
                         </button>
                       )}
                     </td>

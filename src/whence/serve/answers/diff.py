@@ -23,7 +23,7 @@ from whence.serve.answers.lineage import (
     expanded,
     node,
 )
-from whence.serve.problems import invalid, too_costly
+from whence.serve.problems import too_costly
 from whence.serve.view import Json, View
 from whence.store import graph
 from whence.store.intervals import Numbers
@@ -42,9 +42,10 @@ def diff(
     name: str | None = None,
     level: str = "dataset",
 ) -> Json:
-    """Edges added, removed, and changed: there at both times, with other column links."""
-    if namespace is not None and name is None:
-        raise invalid("name", "is needed with namespace")
+    """Edges added, removed, and changed: there at both times, with other column links. Of the lineage behind a dataset;
+    without a name of the whole catalogue, or of the edges into one namespace."""
+    if name is None and namespace is not None:
+        return _within(view, diff(view, before, after, level=level), namespace)
     root = None if name is None else view.find(namespace, name, after)
     times = (before.timestamp(), after.timestamp())
     if level == "column":
@@ -64,6 +65,13 @@ def diff(
         "removed": _edges(view, removed, was, depths),
         "changed": _edges(view, changed, now, depths),
     }
+
+
+def _within(view: View, found: Json, namespace: str) -> Json:
+    ids = {node["id"] for node in found["nodes"] if node.get("namespace") == namespace}
+    kept = {key: [e for e in found[key] if e["target"] in ids] for key in ("added", "removed", "changed")}
+    ends = {end for some in kept.values() for e in some for end in (e["source"], e["target"])}
+    return {"nodes": [node for node in found["nodes"] if node["id"] in ends], **kept}
 
 
 def _hits(view: View, root: int | None, when: float) -> Numbers:

@@ -13,8 +13,8 @@ from whence.serve.cursors import Cursors
 from whence.serve.problems import not_found
 from whence.serve.view import Json, View
 from whence.store.rows import moment
+from whence.store.schema import datasets, uses
 from whence.store.schema import runs as runs_table
-from whence.store.schema import uses
 
 _CHUNK = 500
 _LEAST = 200
@@ -42,17 +42,27 @@ def runs(
         number = view.find(namespace, name)
         touched = sa.select(uses.c.run).where(uses.c.dataset == number)
         query = query.where(runs_table.c.id.in_(touched))
+    elif namespace is not None:
+        touched = sa.select(uses.c.run).join(datasets, datasets.c.id == uses.c.dataset)
+        query = query.where(runs_table.c.id.in_(touched.where(datasets.c.namespace == namespace)))
     found: list[Json] = []
     last: list[Any] = []
     for rows in _newest_first(view, query, after, max(limit + 1, _LEAST) if not view.sees_all else limit + 1):
         for row, item in zip(rows, items_of(view, rows), strict=True):
             if application is not None and item.get("masked"):
                 continue
+            if name is None and namespace is not None and not _is_in(item, namespace):
+                continue
             if len(found) == limit:
                 return {"items": found, "next": cursors.write(last)}
             found.append(item)
             last = [row.started, row.id]
     return {"items": found, "next": None}
+
+
+def _is_in(item: Json, namespace: str) -> bool:
+    """Whether the caller is told of a dataset there that the run touched."""
+    return any(ref.get("namespace") == namespace for ref in (*item["inputs"], *item["outputs"]))
 
 
 def _newest_first(view: View, query: sa.Select[Any], after: Sequence[Any] | None, size: int) -> Iterator[list[Any]]:

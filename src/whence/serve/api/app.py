@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -100,6 +101,8 @@ def _tell_problems(app: FastAPI) -> None:
         details = {404: "There is nothing at this address.", 405: "This address does not know this method."}
         told = Problem(error.status_code, details.get(error.status_code, "The request cannot be answered."))
         told.headers.update(error.headers or {})
+        if error.status_code == 405:
+            told.headers["Allow"] = ", ".join(_methods(app, request.scope["path"]))
         return problem_reply(told)
 
     @app.exception_handler(StoreError)
@@ -115,6 +118,15 @@ def _tell_problems(app: FastAPI) -> None:
     async def refused(request: Request, error: Exception) -> Response:
         log.warning("a question failed: %s", error)
         return problem_reply(Problem(500, "This question could not be answered."))
+
+
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """Every method that this address knows."""
+    found: set[str] = set()
+    for template, methods in described(app)["paths"].items():
+        if re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(template)), path, re.DOTALL):
+            found |= {method.upper() for method in methods}
+    return sorted(found) or ["GET"]
 
 
 def _told(error: Any) -> tuple[str, str]:

@@ -16,7 +16,6 @@ from whence.serve.api import routes
 from whence.serve.api import shapes as s
 from whence.serve.api.replies import reply
 from whence.serve.api.routes import NO_PARAMETERS, answers, view_of
-from whence.serve.problems import invalid
 
 router = routes.router()
 
@@ -41,9 +40,7 @@ def versions(request: Request, asked: Annotated[p.VersionsAsked, Query()]) -> Re
 
 @router.get("/runs", responses=answers(s.Items[s.RunShape | s.MaskedRun], 404, 409))
 def runs(request: Request, asked: Annotated[p.RunsAsked, Query()]) -> Response:
-    """Runs, newest first; with a name those that read or wrote that dataset."""
-    if asked.namespace is not None and asked.name is None:
-        raise invalid("name", "is needed with namespace")
+    """Runs, newest first; with a name those that read or wrote that dataset, with a namespace alone any of it."""
     return reply(request, runs_answers.runs(view_of(request), **asked.model_dump()))
 
 

@@ -98,6 +98,8 @@ class Gate:
             await self._guard(scope, receive, told)
         finally:
             route = getattr(scope.get("route"), "path", "other")
+            if scope["path"].startswith(API) and not route.startswith(API):
+                route = API.rstrip("/") + route if route.startswith("/") else route
             self.metrics.count(scope["method"], route, status, time.perf_counter() - began)
 
     async def _guard(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -30,7 +30,10 @@ def _moment(value: Any) -> Any:
 
 
 Text = Annotated[str, Field(min_length=1)]
-Whole = Annotated[int, BeforeValidator(_whole)]
+Page = Annotated[int, Field(ge=1, le=1000), BeforeValidator(_whole)]
+Depth = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole)]
+Nodes = Annotated[int, Field(ge=1, le=20_000), BeforeValidator(_whole)]
+Source = Annotated[int, Field(ge=0, le=1_000_000), BeforeValidator(_whole)]
 Yes = Annotated[bool, BeforeValidator(_yes)]
 Time = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"}, mode="validation")
@@ -43,7 +46,7 @@ class Asked(BaseModel):
 
 
 class Paged(Asked):
-    limit: Annotated[Whole, Field(ge=1, le=1000)] = 100
+    limit: Page = 100
     cursor: Text | None = None
 
 
@@ -76,12 +79,12 @@ class RunsAsked(Paged):
 
 class LineageAsked(Named):
     direction: Literal["backward", "forward", "both"] = "backward"
-    depth: Annotated[Whole, Field(ge=1, le=100)] = 3
+    depth: Depth = 3
     level: Level = "dataset"
     column: Text | None = None
     indirect: Yes = True
     as_of: Time | None = None
-    limit: Annotated[Whole, Field(ge=1, le=20_000)] = 2000
+    limit: Nodes = 2000
 
 
 class DiffAsked(Asked):
@@ -95,7 +98,7 @@ class DiffAsked(Asked):
 class ImpactAsked(Named, Paged):
     column: Text | None = None
     as_of: Time | None = None
-    depth: Annotated[Whole, Field(ge=1, le=100)] = 100
+    depth: Depth = 100
     format: Literal["json", "csv"] = "json"
 
 
@@ -105,7 +108,7 @@ class SearchAsked(Paged):
 
 
 class RowsAsked(Paged):
-    source: Annotated[Whole, Field(ge=0, le=1_000_000)]
+    source: Source
 
 
 class EntitiesAsked(Paged):
@@ -114,7 +117,3 @@ class EntitiesAsked(Paged):
 
 class EventsAsked(Paged):
     since: Time | None = None
-
-
-class Nothing(Asked):
-    pass
