@@ -29,7 +29,7 @@ def in_astronomy(w: Any, args: Any) -> Result:
         "SubZero": {**dict.fromkeys("ABC", "Comp"), "D": "PayOne"},
     }
     found = {name: Measured() for name in (*ways, "chosen")}
-    rounds = args.rounds + 1
+    rounds = args.rounds
     with progress("astronomy", rounds * (len(ways) + 1) + len(ways) + 4) as tick:
         tick("a first run, and its questions")
         first = executed(w, wf, inputs, None, Measured())
@@ -46,8 +46,7 @@ def in_astronomy(w: Any, args: Any) -> Result:
         for turn in range(rounds):
             for name in list(ways) if turn % 2 == 0 else list(ways)[::-1]:
                 tick(name)
-                into = found[name] if turn else Measured()
-                runs[name] = executed(w, wf, inputs, ways[name], into)
+                runs[name] = executed(w, wf, inputs, ways[name], found[name])
         for name in ways:
             tick(f"questions to {name}")
             asked(runs[name], questions, found[name])

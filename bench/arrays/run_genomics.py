@@ -31,12 +31,12 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
     found: dict[str, Measured] = {name: Measured() for name in ways}
     dynamic: dict[str, Measured] = {name: Measured() for name in ways}
     budgets = (1, 10, 20, 50, 100, None)
-    with progress("genomics", (args.rounds + 2) * len(ways) + 3 * len(budgets) + 1) as tick:
+    with progress("genomics", (args.rounds + 1) * len(ways) + 3 * len(budgets) + 1) as tick:
         runs: dict[str, Any] = {}
-        for turn in range(args.rounds + 1):
+        for turn in range(args.rounds):
             for name in list(ways) if turn % 2 == 0 else list(ways)[::-1]:
                 tick(name)
-                runs[name] = executed(w, wf, inputs, ways[name], found[name] if turn else Measured())
+                runs[name] = executed(w, wf, inputs, ways[name], found[name])
         questions = genomics.questions(runs["BlackBox"])
         for name in ways:
             tick(f"questions to {name}")

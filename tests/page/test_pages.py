@@ -67,13 +67,13 @@ def test_everything_that_was_found_has_a_page(watched: Watched) -> None:
 def test_lists(watched: Watched) -> None:
     page = watched.open("/")
     expect(page.get_by_role("link", name="big_0001")).to_be_visible()
-    page.get_by_role("link", name="Runs").click()
+    page.get_by_role("link", name="Runs", exact=True).click()
     expect(page.get_by_role("table").get_by_role("row")).to_have_count(101)
     page.get_by_role("button", name="Show more").click()
     expect(page.get_by_role("table").get_by_role("row")).to_have_count(201)
-    page.get_by_role("link", name="Traces").click()
+    page.get_by_role("link", name="Traces", exact=True).click()
     expect(page.get_by_role("link", name="The negative total")).to_be_visible()
-    page.get_by_role("link", name="Diagnoses").click()
+    page.get_by_role("link", name="Diagnoses", exact=True).click()
     expect(page.get_by_role("link", name="Nightly load")).to_be_visible()
 
 
@@ -207,7 +207,8 @@ def test_signing_in_and_what_is_masked(browser: Any, guarded: tuple[Server, str]
     assert "secret" not in page.content()
     masked.click()
     expect(page.get_by_role("region", name="Details")).to_contain_text("may not see")
-    watched.open(f"/traces/{api_as(server.url, token, '/traces')['items'][0]['id']}")
+    saved = next(t for t in api_as(server.url, token, "/traces")["items"] if t["status"] == "done")
+    watched.open(f"/traces/{saved['id']}")
     expect(page.get_by_role("region", name="Rows")).to_contain_text("not yours to see")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()

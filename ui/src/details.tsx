@@ -38,6 +38,7 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
   const versions = useAnswer<List<Version>>("/versions", { ...one, limit: 20 });
   const runs = useAnswer<List<Run>>("/runs", { ...one, limit: 10 });
   const traces = useAnswer<List<Trace>>("/traces", { limit: 100 });
+  const others = (whole.value?.aliases ?? []).filter((alias) => alias.name !== dataset.name || alias.namespace !== dataset.namespace);
   const about = (traces.value?.items ?? []).filter((trace) => isAbout(trace, dataset));
   return (
     <Panel title={dataset.name} kind={dataset.kind} onClose={onClose}>
@@ -68,10 +69,10 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
                 <dd>{when(whole.value.dropped)}</dd>
               </>
             )}
-            {(whole.value.aliases?.length ?? 0) > 0 && (
+            {others.length > 0 && (
               <>
                 <dt>Also known as</dt>
-                <dd>{whole.value.aliases!.map((alias) => alias.name).join(", ")}</dd>
+                <dd>{others.map((alias) => alias.name).join(", ")}</dd>
               </>
             )}
           </>
