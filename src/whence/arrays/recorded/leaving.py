@@ -12,7 +12,13 @@ from types import CodeType, FrameType
 from whence.arrays.recorded.errors import NotFollowed
 
 # From 3.14 on Python counts indexing among the binary operators, none of the others of which asks for a plain array.
-SUBSCRIPTS = ("BINARY_SUBSCR", "STORE_SUBSCR", *(("BINARY_OP",) if sys.version_info >= (3, 14) else ()))
+SUBSCRIPTS = (
+    "BINARY_SUBSCR",
+    "STORE_SUBSCR",
+    "BINARY_SLICE",
+    "STORE_SLICE",
+    *(("BINARY_OP",) if sys.version_info >= (3, 14) else ()),
+)
 CALLS = ("CALL", "PRECALL", "CALL_KW", "CALL_FUNCTION", "CALL_METHOD", "CALL_FUNCTION_KW")
 NAMED = ("CALL_KW", "CALL_FUNCTION_KW")  # what they are called with ends with the names of arguments
 LOADS = ("LOAD_FAST", "LOAD_CONST", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_FAST_BORROW", "LOAD_SMALL_INT")
