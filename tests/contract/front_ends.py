@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import add
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -15,6 +17,8 @@ from contract.naive import Both, Change, Keep, Meet, Once, Program, Read, Repeat
 from whence.actors import Actor, Location
 from whence.actors.flow import ActorFlow
 from whence.actors.registry import Registry
+from whence.arrays import Mode, Node, Operator, Workflow
+from whence.arrays.flow import ArrayFlow
 from whence.model.flow import Flow, RecordId, Records, Site
 from whence.rdd import LineageRDD
 from whence.rdd.flow import RddFlow
@@ -215,3 +219,78 @@ class Actors(_Files):
     def values(self, flow: Flow, records: Records) -> list[Value]:
         by_key = {key: value for value, key in self._records}
         return sorted(by_key[str(key)] for (key,) in records.ids())
+
+
+class Step(Operator):
+    """One operator of the naive program, over arrays of records."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def supported_modes(self) -> set[Mode]:
+        return {Mode.FULL}
+
+    def run(self, *inputs: NDArray[Any], cur_modes: frozenset[Mode]) -> NDArray[Any]:
+        given = [
+            [((k, v), frozenset([(str(i), n)])) for n, (k, v) in enumerate(records.tolist())]
+            for i, records in enumerate(inputs)
+        ]
+        told = self.program.put_out(given)
+        if Mode.FULL in cur_modes:
+            for n, (_, behind) in enumerate(told):
+                cells = [[(k,) for i, k in behind if i == str(j)] for j in range(len(inputs))]
+                self.lwrite([(n,)], *cells)
+        return np.array([value for value, _ in told], RECORD)
+
+
+RECORD = np.dtype([("k", "i8"), ("v", "i8")])
+
+
+class Arrays:
+    """Tables are one-dimensional arrays of records; each operator keeps its lineage in another way."""
+
+    KEPT = ("FullOne", "FullMany:forward", "Interval", "Blackbox", "FullOne:forward", "FullMany")
+
+    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+        self._workflow = Workflow()
+        self._nodes: dict[int, Node] = {}
+        self._last = self._added(program)
+        operators = [node for node in self._workflow.nodes if node.operator is not None]
+        strategies = {node: self.KEPT[n % len(self.KEPT)] for n, node in enumerate(operators)}
+        given = {node.name: np.array(tables[node.name], RECORD) for node in self._workflow.inputs}
+        self._run = w.execute(self._workflow, given, strategies)
+        self._folder = folder
+
+    def _added(self, program: Program) -> Node:
+        if id(program) not in self._nodes:
+            if isinstance(program, Read):
+                known = [node for node in self._workflow.inputs if node.name == program.table]
+                node = known[0] if known else self._workflow.input(program.table)
+            else:
+                given = [self._added(one) for one in program.inputs]
+                node = self._workflow.add(Step(program), *given)
+            self._nodes[id(program)] = node
+        return self._nodes[id(program)]
+
+    def flow(self) -> Flow:
+        return ArrayFlow(self._run, self._folder)
+
+    def ask(self, values: set[Value]) -> tuple[Flow, Records]:
+        flow = self.flow()
+        records = self._run[self._last].tolist()
+        return flow, flow.take(self.output(flow), [(n,) for n, record in enumerate(records) if record in values])
+
+    def seeds(self, flow: Flow, sources: Iterable[Source]) -> list[Records]:
+        given = {site: [(n,) for table, n in sources if table == site.name] for site in flow.inputs}
+        return [flow.take(site, ids) for site, ids in given.items() if ids]
+
+    def source(self, site: Site, one: RecordId) -> Source:
+        return site.name, int(one[0])
+
+    def output(self, flow: Flow) -> Site:
+        (site,) = flow.outputs
+        return site
+
+    def values(self, flow: Flow, records: Records) -> list[Value]:
+        made = self._run[self._last].tolist()
+        return sorted(made[int(n)] for (n,) in records.ids())

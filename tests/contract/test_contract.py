@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import whence
-from contract.front_ends import Actors, Case, Rdds, Sql
+from contract.front_ends import Actors, Arrays, Case, Rdds, Sql
 from contract.naive import (
     Both,
     Change,
@@ -50,7 +50,7 @@ PROGRAMS: dict[str, Program] = {
 }
 
 FrontEnd = Callable[[whence.Session, Path, Program, Tables], Case]
-FRONT_ENDS: dict[str, FrontEnd] = {"sql": Sql, "rdd": Rdds, "actors": Actors}
+FRONT_ENDS: dict[str, FrontEnd] = {"sql": Sql, "rdd": Rdds, "actors": Actors, "arrays": Arrays}
 
 
 @pytest.mark.parametrize("front_end", FRONT_ENDS)
