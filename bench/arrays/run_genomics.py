@@ -9,7 +9,7 @@ from typing import Any
 from bench.arrays import genomics
 from bench.arrays.measure import Measured, asked, executed, mb, ms, on_path, plainly, same
 from bench.arrays.report import busy, done
-from bench.harness import Bars, Result, console, progress
+from bench.harness import Bars, Result, progress
 
 
 def in_genomics(w: Any, args: Any) -> list[Result]:
@@ -49,7 +49,7 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
             plans[name] = w.strategy(
                 limit_disk=budget * 1e6 if budget else None, workload=genomics.WORKLOAD, workflow=wf
             )
-            console.print(plans[name])
+            print(plans[name])
             dynamic[name] = Measured()
             for _ in range(2):
                 tick(name)
