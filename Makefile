@@ -4,7 +4,7 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
-BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard
+BENCHES := sql capture tpcds rdd watch catalog serve diagnose explain actors guard
 
 .PHONY: help demo test test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
 
