@@ -30,7 +30,12 @@ def products_of(c: Catalyst, target: Target, files: Mapping[str, tuple[int, int]
     if target.format not in _OF_LINES or not files:
         return []
     schema = c.spark.read.format(target.format).options(**target.options).load(target.place).schema
-    details = {"format": target.format, "options": reading_options(target.options), "schema": schema.json(), "place": target.place}
+    details = {
+        "format": target.format,
+        "options": reading_options(target.options),
+        "schema": schema.json(),
+        "place": target.place,
+    }
     return [Product(file_key(path), KIND, target.place, *version, details) for path, version in files.items()]
 
 
@@ -44,7 +49,9 @@ def open_flow(product: Product, spark: SparkSession, lineage: Lineages) -> Writt
     options = product.details["options"]
     if kind not in _OF_LINES or names_class(json.loads(told)) or not isinstance(options, dict):
         raise WhenceError(f"What the store says of {product.key} is not a file of lines that a query wrote.")
-    reader = spark.read.format(str(kind)).options(**reading_options(options)).schema(StructType.fromJson(json.loads(told)))
+    reader = (
+        spark.read.format(str(kind)).options(**reading_options(options)).schema(StructType.fromJson(json.loads(told)))
+    )
     return WrittenFlow(reader.load(str(product.details["place"])), lineage)
 
 
