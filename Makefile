@@ -72,6 +72,7 @@ docs:
 	@$(SETUP) dev
 	$(BIN)/python scripts/cli_docs.py
 	$(BIN)/python scripts/numpy_docs.py
+	$(BIN)/python scripts/api_docs.py
 
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
