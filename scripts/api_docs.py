@@ -10,6 +10,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "api.md"
 
+_PLAIN = str | int | tuple | frozenset | dict  # a class's own constants
+
 HEAD = """# Every method and option
 
 Written from the code by `make docs`; a test holds it. What each is for stands in the pages on [SQL](sql.md),
