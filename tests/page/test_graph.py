@@ -168,9 +168,9 @@ def test_the_path_of_a_column_that_is_not_the_roots(watched: Any) -> None:
 def test_columns_of_a_tall_graph_are_there_however_small(watched: Any) -> None:
     page = watched.page
     watched.graph("/lineage?name=wide_0&level=column&indirect=false")
-    expect(page.get_by_role("button", name="c27 of wide_1", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="c0 of wide_5", exact=True)).to_be_visible()
     page.get_by_role("button", name="c27 of wide_0", exact=True).click()
-    expect(page.get_by_role("button", name="c27 of wide_1", exact=True)).to_have_attribute("data-path", "true")
+    expect(page.get_by_role("button", name="c27 of wide_3", exact=True)).to_have_attribute("data-path", "true")
 
 
 def test_the_time_slider_stops_where_the_graph_changed(watched: Any) -> None:
