@@ -59,7 +59,7 @@ class Case:
 def cases(draw: st.DrawFn, depth: int = 4, tables: Mapping[str, Table] | None = None, ways: int = len(WAYS)) -> Case:
     """`tables`: that are there already; else they are made, too. `ways`: how many of WAYS, drawn, are asked for."""
     if tables is None:
-        tables = {f"t{i}": draw(_tables()) for i in range(draw(st.integers(1, 3)))}
+        tables = {f"t{i}": draw(some_table()) for i in range(draw(st.integers(1, 3)))}
     query = draw(_queries(tables, draw(st.integers(1, depth))))
     read = sorted({q.table for q in oracle.flat(query) if isinstance(q, Scan)})
     name = draw(st.sampled_from(read))
@@ -69,7 +69,7 @@ def cases(draw: st.DrawFn, depth: int = 4, tables: Mapping[str, Table] | None = 
 
 
 @st.composite
-def _tables(draw: st.DrawFn) -> Table:
+def some_table(draw: st.DrawFn) -> Table:
     kinds = ("int", *draw(st.lists(st.sampled_from(oracle.KINDS), min_size=1, max_size=3)))
     row = st.tuples(*[st.sampled_from(oracle.SOME[kind]) for kind in kinds])
     rows = draw(st.lists(row, max_size=6))
@@ -263,14 +263,19 @@ def check(w: whence.Session, case: Case, home: Path, tally: Tally) -> None:
     """Raises AssertionError where whence says anything else than the oracle."""
     work = home / uuid4().hex
     try:
-        _load(w.spark, case, work)
-        _Check(w, case, work, tally).run()
+        load(w.spark, case, work)
+        check_loaded(w, case, work, tally)
     finally:
         w.spark.catalog.clearCache()
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _load(spark: SparkSession, case: Case, work: Path) -> None:
+def check_loaded(w: whence.Session, case: Case, work: Path, tally: Tally) -> None:
+    """The same, of tables that are there. `work`: where the query's own tables are written."""
+    _Check(w, case, work, tally).run()
+
+
+def load(spark: SparkSession, case: Case, work: Path) -> None:
     for name, table in case.tables.items():
         columns = [f"k{i}" for i in range(len(table.kinds))] + ["rid"]
         types = [oracle.TYPES[kind] for kind in table.kinds] + ["BIGINT"]

@@ -89,6 +89,9 @@ BY_FIRST_COLUMN: dict[str, dict[object, set[int] | tuple[set[int], ...]]] = {
         0: ({0}, {0, 1, 2, 7}),
         3: ({3}, {3, 4, 6}),
     },
+    "select rid, (select count(*) from t where k in (select k from t where rid = 3)) from t where rid = 0": {
+        0: ({0}, {3, 4, 6}, {3}),
+    },
     "select rid from t where k in (select k from t where rid = 3) or v = 30": {
         **{3: ({3}, {3}), 4: ({4}, {3}), 6: ({6}, {3}), 7: ({7}, set())},
     },

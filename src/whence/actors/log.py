@@ -168,15 +168,18 @@ class Log:
                 chosen = (a if positions is None else a.take(positions) for a in (sets_array, times_array))
                 self._write(kind, ["set", "time", kind[:-1]], [*chosen, array])
 
-    def commit(self) -> str | None:
-        """Write the manifest: from here on the log counts. The name of the log, or None when it holds nothing."""
+    def commit(self, *, also_nothing: bool = False) -> str | None:
+        """Write the manifest: from here on the log counts. The name of the log, or None when it holds nothing, unless
+        that is to be remembered."""
         with self._lock:
             self._flush()
+            if also_nothing and self._files is None:
+                self._files = Files(self._root)
             for writer, sink, entry in self._writers.values():
                 writer.close()
                 sink.close()
                 entry |= {"bytes": sink.bytes, "crc32": sink.crc32}
-            if not self._parts or self._files is None:
+            if self._files is None or not (self._parts or also_nothing):
                 return None
             manifest = {
                 "task": self._task,
@@ -212,6 +215,9 @@ class Log:
 class NoLog(Log):
     """Of a task that runs the user's function once more, to answer a question: what it captures was captured before."""
 
+    def commit(self, *, also_nothing: bool = False) -> str | None:
+        return None
+
     def pair(self, i: Any, o: Any) -> None:
         pass
 
@@ -222,4 +228,7 @@ class NoLog(Log):
         pass
 
     def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        pass
+
+    def reset(self, tags: Collection[Hashable]) -> None:
         pass

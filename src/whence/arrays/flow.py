@@ -192,9 +192,12 @@ class ArrayFlow:
 
     def _numbers(self, node: Node, cells: list[RecordId]) -> Numbers:
         shape = self.run.shape(node)
-        if any(len(cell) != len(shape) or not all(isinstance(c, int) for c in cell) for cell in cells):
-            raise ArrayError(f"Cells of the array {node.name} are told by {len(shape)} numbers, not as {cells[0]!r}.")
-        table = np.array(cells, np.int64).reshape(len(cells), len(shape))
+        odd = next((c for c in cells if len(c) != len(shape) or not all(isinstance(n, int) for n in c)), None)
+        if odd is not None:
+            raise ArrayError(f"{odd!r} is no cell of {node.name}, whose shape is {shape}.")
+        table = (
+            np.array(cells, np.int64).reshape(len(cells), len(shape)) if cells else np.empty((0, len(shape)), np.int64)
+        )
         return as_set(table, shape, f"the array {node.name}")
 
     def _taken(self, asked: Records) -> CellRecords:

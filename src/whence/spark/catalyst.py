@@ -515,7 +515,9 @@ class Catalyst(Making, Files):
 
     def normalise(self, plan: Plan) -> Plan:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
-        plan = self._inline_ctes().apply(plan)
+        return self._without_subqueries(self._inline_ctes().apply(plan))
+
+    def _without_subqueries(self, plan: Plan) -> Plan:
         for _ in range(_MAX_ROUNDS):
             plan = self._pulled_up(self._apply(_INLINE, plan))
             if "DomainJoin" in plan.toString():
@@ -527,24 +529,24 @@ class Catalyst(Making, Files):
                     break
             else:
                 break
-        return plan
+        # What is left stays an expression, with a plan of its own.
+        return self._in_subqueries(plan, self._without_subqueries)
 
     def _pulled_up(self, plan: Plan) -> Plan:
         """What ties a subquery to the query around it, moved out of the subquery. Spark's rule does not look into the
         subqueries of subqueries, and its next one makes joins of all of them."""
-        return self._apply(_PULL_UP, self._in_subqueries(plan))
+        return self._apply(_PULL_UP, self._in_subqueries(plan, self._pulled_up))
 
-    def _in_subqueries(self, plan: Plan) -> Plan:
+    def _in_subqueries(self, plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+        """The plan with those of its subqueries changed that have subqueries themselves."""
         if not plan.containsPattern(self._with_subquery):
             return plan
         children = self.children(plan)
-        pulled = [self._in_subqueries(child) for child in children]
-        if any(new is not old for new, old in zip(pulled, children, strict=True)):
-            plan = plan.withNewChildren(self.seq(pulled))
+        below = [self._in_subqueries(child, change) for child in children]
+        if any(new is not old for new, old in zip(below, children, strict=True)):
+            plan = plan.withNewChildren(self.seq(below))
         nested = {id_of(sub): sub.plan() for sub in self.subqueries(plan)}
-        plans = {
-            key: self._pulled_up(below) for key, below in nested.items() if below.containsPattern(self._with_subquery)
-        }
+        plans = {key: change(sub) for key, sub in nested.items() if sub.containsPattern(self._with_subquery)}
         changed = {key: new for key, new in plans.items() if not new.fastEquals(nested[key])}
         return self.replace_subqueries(plan, changed) if changed else plan
 

@@ -129,10 +129,10 @@ class Pending:
         c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
         if self._plan is not None:
             c.memory.writes[path] = self._plan
-        if self.why is None and c.memory.made is not None:
+        if self.why is None and self._plan is not None and c.memory.made is not None:
             from whence.sql.written_files import products_of  # which asks queries, as this file does for them
 
-            c.memory.made(products_of(c, self._target, made))
+            c.memory.made(products_of(c, self._target, self._plan, made))
 
 
 def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:

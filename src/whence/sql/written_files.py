@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from whence.model import WhenceError
 from whence.model.flow import Answer, RecordId, Records, Site, Step
 from whence.spark.allowed import names_class, reading_options
-from whence.sql.catalyst import Catalyst
+from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.flow import SqlFlow, SqlTaken, equal_to
 from whence.sql.lineage import SqlLineage
 from whence.sql.targets import Target
@@ -25,12 +25,16 @@ KIND = "sql"
 _OF_LINES = ("text", "csv", "json")
 
 
-def products_of(c: Catalyst, target: Target, files: Mapping[str, tuple[int, int]]) -> list[Product]:
+def products_of(c: Catalyst, target: Target, plan: Plan, files: Mapping[str, tuple[int, int]]) -> list[Product]:
     """What a captured write tells the store; nothing of files that have no lines, which only queries read."""
     if target.format not in _OF_LINES or not files:
         return []
-    schema = c.spark.read.format(target.format).options(**target.options).load(target.place).schema
-    details = {"format": target.format, "options": reading_options(target.options), "schema": schema.json(), "place": target.place}
+    details = {
+        "format": target.format,
+        "options": reading_options(target.options),
+        "schema": c.frame(plan).schema.json(),
+        "place": target.place,
+    }
     return [Product(file_key(path), KIND, target.place, *version, details) for path, version in files.items()]
 
 
@@ -44,7 +48,8 @@ def open_flow(product: Product, spark: SparkSession, lineage: Lineages) -> Writt
     options = product.details["options"]
     if kind not in _OF_LINES or names_class(json.loads(told)) or not isinstance(options, dict):
         raise WhenceError(f"What the store says of {product.key} is not a file of lines that a query wrote.")
-    reader = spark.read.format(str(kind)).options(**reading_options(options)).schema(StructType.fromJson(json.loads(told)))
+    reader = spark.read.format(str(kind)).options(**reading_options(options))
+    reader = reader.schema(StructType.fromJson(json.loads(told)))
     return WrittenFlow(reader.load(str(product.details["place"])), lineage)
 
 
