@@ -74,3 +74,7 @@ def digest_of(ui: Path) -> str:
             if file.is_file():
                 digest.update(str(file.relative_to(ui)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    print(build(Path(__file__).resolve().parents[1], print) or "The web page is built.")

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 
 import whence
+from bench.arrays.measure import of_the_processor
 from bench.arrays.run_astronomy import in_astronomy
 from bench.arrays.run_choosing import choosing
 from bench.arrays.run_genomics import in_genomics
@@ -32,7 +33,10 @@ def main() -> None:
     parser.add_argument("--only", choices=PARTS, action="append", help="one part; may be given several times")
     parser.add_argument("--pictures", help="a folder with two FITS pictures of the same sky; without it they are made")
     parser.add_argument("--scale", type=int, default=100, help="how many times the genomics patients are repeated")
+    parser.add_argument("--cpu", action="store_true", help="times of the processor, for a machine that others use")
     args = parser.parse_args()
+    if args.cpu:
+        of_the_processor()
     store = tempfile.mkdtemp(prefix="whence-bench-arrays-")
     spark = spark_session("bench-arrays", memory="1g")
     try:

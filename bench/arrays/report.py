@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from bench.arrays.measure import which_clock
 from bench.harness import Bars, Result, finish, write_docs
 
 
 def busy() -> str:
-    return f"load of the machine while it was measured: {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+    return f"{which_clock()}; load of the machine meanwhile: {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
 
 
 def done(result: Result, plot: Bars | None, args: Any) -> Result:

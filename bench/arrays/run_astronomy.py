@@ -10,7 +10,7 @@ from typing import Any
 from bench.arrays import astronomy
 from bench.arrays.measure import Measured, ask, asked, executed, geometric, mb, ms, on_path, plainly, repeated, same
 from bench.arrays.report import busy, done
-from bench.harness import Bars, Result, console, progress
+from bench.harness import Bars, Result, progress
 
 PAPER_5 = {"FullOne": "6x / 66x", "FullMany": "44x / 53x", "SubZero": "1.49x / 1.95x"}
 
@@ -29,7 +29,7 @@ def in_astronomy(w: Any, args: Any) -> Result:
         "SubZero": {**dict.fromkeys("ABC", "Comp"), "D": "PayOne"},
     }
     found = {name: Measured() for name in (*ways, "chosen")}
-    rounds = args.rounds + 1
+    rounds = args.rounds
     with progress("astronomy", rounds * (len(ways) + 1) + len(ways) + 4) as tick:
         tick("a first run, and its questions")
         first = executed(w, wf, inputs, None, Measured())
@@ -40,14 +40,13 @@ def in_astronomy(w: Any, args: Any) -> Result:
         start = time.perf_counter()
         plan = w.strategy(limit_disk=size, limit_runtime=0.2 * base, workload=astronomy.WORKLOAD, workflow=wf)
         choosing = time.perf_counter() - start
-        console.print(plan)
+        print(plan)
         ways["chosen"] = plan
         runs: dict[str, Any] = {}
         for turn in range(rounds):
             for name in list(ways) if turn % 2 == 0 else list(ways)[::-1]:
                 tick(name)
-                into = found[name] if turn else Measured()
-                runs[name] = executed(w, wf, inputs, ways[name], into)
+                runs[name] = executed(w, wf, inputs, ways[name], found[name])
         for name in ways:
             tick(f"questions to {name}")
             asked(runs[name], questions, found[name])
@@ -132,6 +131,7 @@ def in_astronomy(w: Any, args: Any) -> Result:
 
 
 def timed_run(w: Any, wf: Any, inputs: Any) -> float:
-    into = Measured()
-    executed(w, wf, inputs, "Blackbox", into)
-    return into.runtime
+    """By the clock, as the costs of a plan are."""
+    start = time.perf_counter()
+    executed(w, wf, inputs, "Blackbox", Measured())
+    return time.perf_counter() - start

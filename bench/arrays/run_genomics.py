@@ -9,7 +9,7 @@ from typing import Any
 from bench.arrays import genomics
 from bench.arrays.measure import Measured, asked, executed, mb, ms, on_path, plainly, same
 from bench.arrays.report import busy, done
-from bench.harness import Bars, Result, console, progress
+from bench.harness import Bars, Result, progress
 
 
 def in_genomics(w: Any, args: Any) -> list[Result]:
@@ -31,12 +31,12 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
     found: dict[str, Measured] = {name: Measured() for name in ways}
     dynamic: dict[str, Measured] = {name: Measured() for name in ways}
     budgets = (1, 10, 20, 50, 100, None)
-    with progress("genomics", (args.rounds + 2) * len(ways) + 3 * len(budgets) + 1) as tick:
+    with progress("genomics", (args.rounds + 1) * len(ways) + 3 * len(budgets) + 1) as tick:
         runs: dict[str, Any] = {}
-        for turn in range(args.rounds + 1):
+        for turn in range(args.rounds):
             for name in list(ways) if turn % 2 == 0 else list(ways)[::-1]:
                 tick(name)
-                runs[name] = executed(w, wf, inputs, ways[name], found[name] if turn else Measured())
+                runs[name] = executed(w, wf, inputs, ways[name], found[name])
         questions = genomics.questions(runs["BlackBox"])
         for name in ways:
             tick(f"questions to {name}")
@@ -49,7 +49,7 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
             plans[name] = w.strategy(
                 limit_disk=budget * 1e6 if budget else None, workload=genomics.WORKLOAD, workflow=wf
             )
-            console.print(plans[name])
+            print(plans[name])
             dynamic[name] = Measured()
             for _ in range(2):
                 tick(name)

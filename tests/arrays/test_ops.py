@@ -10,6 +10,7 @@ from scipy import ndimage
 
 from arrays.lineage import broadcast, cells, moved, run, touched
 from whence.arrays import Mode, ops
+from whence.arrays.operator import Place, at_place
 
 SHAPES = [(), (1,), (5,), (0,), (3, 4), (1, 3), (3, 0), (2, 3, 4), (0, 2, 0)]
 rng = np.random.default_rng(7)
@@ -230,7 +231,7 @@ KERNELS = [
 @pytest.mark.parametrize("mode", ["constant", "nearest", "wrap", "reflect"])
 @pytest.mark.parametrize("kernel", KERNELS, ids=range(len(KERNELS)))
 def test_convolve(kernel, mode):
-    for shape in [(4, 5), (1, 3), (2, 1), (1, 1), (0, 3)]:
+    for shape in [(4, 5), (1, 3), (2, 1), (1, 1), (0, 3), *([(7, 8)] if kernel.size < 9 or mode == "wrap" else [])]:
 
         def function(x):
             return ndimage.convolve(x, kernel, mode=mode, cval=0)
@@ -258,6 +259,21 @@ def test_convolve_of_other_dimensions():
         run(ops.Convolve([1, 2]), some((3, 3)))
     with pytest.raises(ValueError, match="constant, nearest, wrap, reflect, not 'mirror'"):
         ops.Convolve([1, 2], mode="mirror")
+
+
+class Widened(ops.Reduce):
+    """A subclass with lineage of its own."""
+
+    def map_b_many(self, outcells, i):
+        return np.arange(len(outcells)), np.zeros((len(outcells), 2), dtype=np.int64)
+
+
+def test_a_subclass_with_map_functions_of_its_own():
+    op = Widened(np.sum, axis=0)
+    outcells = np.arange(4)[:, None]
+    with at_place(op, Place(((3, 4),), (4,))):
+        assert op.alike_b(outcells, 0) is outcells
+        assert len(ops.Reduce(np.sum, axis=0).alike_f(np.argwhere(np.ones((3, 4))), 0)) == 4
 
 
 def test_convolve_of_more_pairs_than_fit(monkeypatch):

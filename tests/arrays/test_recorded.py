@@ -91,6 +91,9 @@ REFUSED = [
     (lambda a: a.view("i8"), "Array.view cannot be followed"),
     (lambda a: operator.setitem(a, 0, 1), "Cells of the recorded array .* cannot be set"),
     (lambda a: np.arange(20)[a.astype(int)], "A plain array indexed by a recorded one"),
+    (lambda a: np.array([a, a]), "A function that is given a list of recorded arrays"),
+    (lambda a: np.array([a.sum(), a.max()], dtype="f4"), "A function that is given a list of recorded arrays"),
+    (lambda a: np.lexsort([a[0], a[1]]), "A function that is given a list of recorded arrays"),
     (lambda a: np.take(np.arange(20), a.astype(int)), "numpy's take cannot be followed"),
     (lambda a: np.vectorize(abs)(a), "cannot be followed"),
     (lambda a: a[: asarray(1)], "Array.getitem cannot be followed: recorded arrays inside of slices"),
@@ -143,6 +146,8 @@ def test_it_is_like_an_ndarray():
     assert np.asarray(a) is not x
     np.testing.assert_array_equal(np.asarray(a), x)
     np.testing.assert_array_equal(np.array(a, dtype="f4"), x.astype("f4"))
+    assert [[1], np.asarray(a).shape] == [[1], x.shape]
+    assert np.shape([np.asarray(a), np.asarray(a)]) == (2, *x.shape)
     assert [row.tolist() for row in a] == x.tolist()
     assert all(isinstance(row, Array) for row in a)
     assert float(a[0, 0]) == x[0, 0]

@@ -239,6 +239,7 @@ CELLWISE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy takes leave of fix
 @pytest.mark.parametrize("name", CELLWISE)
 def test_cell_by_cell(name):
     for shape in (A, (), (0, 3)):

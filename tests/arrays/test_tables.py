@@ -50,7 +50,7 @@ def test_a_trace_goes_from_a_query_through_arrays_into_tables(w, run):
     assert trace.exact
     assert any("flipped = Transposed(image)" in str(step) for step in trace.steps)
     assert "Transposed" in str(trace)
-    flipped = next(step for step in trace.steps if "flipped" in step.text)
+    flipped = next(step for step in trace.steps if step.text.startswith("flipped ="))
     assert sorted(map(tuple, trace.at(flipped).collect())) == [(2, 2, 22.0), (3, 2, 23.0)]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import add
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -15,6 +16,8 @@ from contract.naive import Both, Change, Keep, Meet, Once, Program, Read, Repeat
 from whence.actors import Actor, Location
 from whence.actors.flow import ActorFlow
 from whence.actors.registry import Registry
+from whence.arrays import Mode, Operator, Workflow
+from whence.arrays.flow import ArrayFlow
 from whence.model.flow import Flow, RecordId, Records, Site
 from whence.rdd import LineageRDD
 from whence.rdd.flow import RddFlow
@@ -215,3 +218,87 @@ class Actors(_Files):
     def values(self, flow: Flow, records: Records) -> list[Value]:
         by_key = {key: value for value, key in self._records}
         return sorted(by_key[str(key)] for (key,) in records.ids())
+
+
+class _Naive(Operator):
+    """An operator of the naive program over arrays of records: one record a cell, as a number."""
+
+    def __init__(self, program: Program, strategy: Mode) -> None:
+        self._program = program
+        self._mode = strategy
+
+    def supported_modes(self) -> set[Mode]:
+        return {self._mode}
+
+    def run(self, *inputs: Any, cur_modes: frozenset[Mode]) -> Any:
+        given = [[(_value(code), frozenset([(str(i), n)])) for n, code in enumerate(a)] for i, a in enumerate(inputs)]
+        made = self._program.put_out(given)  # type: ignore[arg-type]
+        if Mode.FULL in cur_modes:
+            for n, (_, came) in enumerate(made):
+                self.lwrite([(n,)], *[[(m,) for j, m in came if j == str(i)] for i in range(len(inputs))])
+        return np.array([_code(value) for value, _ in made], dtype=np.int64)
+
+
+def _code(value: Value) -> int:
+    return (value[0] << 32) + value[1] + (1 << 31)
+
+
+def _value(code: Any) -> Value:
+    return int(code) >> 32, (int(code) & (1 << 32) - 1) - (1 << 31)
+
+
+class Arrays:
+    """The naive program's operators over arrays, whose region pairs are stored; which way, the strategy says."""
+
+    strategy = "FullOne"
+
+    def __init__(self, w: whence.Session, folder: Path, program: Program, tables: Tables) -> None:
+        self._workflow = Workflow()
+        self._nodes: dict[int, Any] = {}
+        self._inputs = {name: self._workflow.input(name) for name in tables}
+        self._last = self._node(program)
+        arrays = {name: np.array([_code(value) for value in rows], dtype=np.int64) for name, rows in tables.items()}
+        self._run = w.execute(self._workflow, arrays, strategies=self.strategy)
+        self._flow = ArrayFlow(self._run, folder)
+
+    def _node(self, program: Program) -> Any:
+        if isinstance(program, Read):
+            return self._inputs[program.table]
+        if id(program) not in self._nodes:
+            below = [self._node(one) for one in program.inputs]
+            self._nodes[id(program)] = self._workflow.add(_Naive(program, Mode.FULL), *below)
+        return self._nodes[id(program)]
+
+    def flow(self) -> Flow:
+        return self._flow
+
+    def output(self, flow: Flow) -> Site:
+        (site,) = [one for one in flow.outputs if one.name == self._last.name]
+        return site
+
+    def ask(self, values: set[Value]) -> tuple[Flow, Records]:
+        cells = [(n,) for n, code in enumerate(self._run[self._last]) if _value(code) in values]
+        return self._flow, self._flow.take(self.output(self._flow), cells)
+
+    def seeds(self, flow: Flow, sources: Iterable[Source]) -> list[Records]:
+        wanted = list(sources)
+        found = [(site, [(n,) for name, n in wanted if name == site.name]) for site in flow.inputs]
+        return [flow.take(site, cells) for site, cells in found if cells]
+
+    def source(self, site: Site, one: RecordId) -> Source:
+        return site.name, int(one[0])
+
+    def values(self, flow: Flow, records: Records) -> list[Value]:
+        return sorted(_value(self._run[self._last][int(cell)]) for (cell,) in records.ids())
+
+
+class ArraysForward(Arrays):
+    strategy = "FullMany:forward"
+
+
+class ArraysInIntervals(Arrays):
+    strategy = "Interval"
+
+
+class ArraysRunAgain(Arrays):
+    strategy = "Blackbox"

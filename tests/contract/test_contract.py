@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import whence
-from contract.front_ends import Actors, Case, Rdds, Sql
+from contract.front_ends import Actors, Arrays, ArraysForward, ArraysInIntervals, ArraysRunAgain, Case, Rdds, Sql
 from contract.naive import (
     Both,
     Change,
@@ -50,7 +50,15 @@ PROGRAMS: dict[str, Program] = {
 }
 
 FrontEnd = Callable[[whence.Session, Path, Program, Tables], Case]
-FRONT_ENDS: dict[str, FrontEnd] = {"sql": Sql, "rdd": Rdds, "actors": Actors}
+FRONT_ENDS: dict[str, FrontEnd] = {
+    "sql": Sql,
+    "rdd": Rdds,
+    "actors": Actors,
+    "arrays": Arrays,
+    "arrays forward": ArraysForward,
+    "arrays in intervals": ArraysInIntervals,
+    "arrays run again": ArraysRunAgain,
+}
 
 
 @pytest.mark.parametrize("front_end", FRONT_ENDS)
@@ -95,6 +103,6 @@ class TestFlowContract:
 
     def test_an_identity_that_is_not_known_is_an_error(self, w: whence.Session, tmp_path: Path, front_end: str) -> None:
         flow = FRONT_ENDS[front_end](w, tmp_path, Keep(A, 2), TABLES).flow()
-        (site,) = flow.inputs
+        site = flow.inputs[0]
         with pytest.raises(whence.WhenceError):
             flow.forward(flow.take(site, [("/nowhere", 1)]))

@@ -97,6 +97,28 @@ def test_actors_of_the_session_in_a_chain_of_files(w: whence.Session, tmp_path: 
     assert [row.value for row in touched.rows.collect()] == ["1"]
 
 
+def test_an_actor_that_reads_what_spark_wrote(w: whence.Session, tmp_path: Path) -> None:
+    """Query, file, plain Python, file, query: back to the rows that the first query read."""
+    source, between, result = tmp_path / "source.csv", tmp_path / "between", tmp_path / "result.txt"
+    source.write_text("ada,1\nbob,2\nada,3\n")
+    rows = w.spark.read.schema("name string, n int").csv(str(source))
+    with w.capture():
+        rows.groupBy("name").sum("n").selectExpr("concat(name, ' ', `sum(n)`) AS value").coalesce(1).write.text(
+            str(between)
+        )
+    (part,) = between.glob("part-*")
+    copy = w.register("copy")
+    result.write_bytes(part.read_bytes())
+    offset = 0
+    for line in part.read_bytes().splitlines(keepends=True):
+        copy.capture(Location(str(part), offset, len(line)), Location(str(result), offset, len(line)))
+        offset += len(line)
+    copy.commit()
+    trace = w.backward(w.spark.read.text(str(result)).where("value like 'ada%'"))
+    assert sorted(row.n for row in trace["source.csv"].collect()) == [1, 3]
+    assert trace.notes == ()
+
+
 # --- an actor inside an operator of Spark's
 
 
@@ -161,3 +183,38 @@ def test_names_that_do_not_tell_rows_apart_widen_the_answer(w: whence.Session) -
     assert any("has not said of every output row" in note for note in other.widened)
     with pytest.raises(ValueError, match="go together"):
         w.register("half a key", input_key="half")
+
+
+def test_an_actor_in_map_partitions(w: whence.Session) -> None:
+    """Two functions in one stage, each with an actor of its own that names records by themselves."""
+    reverse, pair = (w.register(name, input_key="*", output_key="*") for name in ("reverse", "pair"))
+
+    def reversed_(records: Iterator[int]) -> Iterator[int]:
+        for n in sorted(records, reverse=True):
+            reverse.capture(n, -n)
+            yield -n
+
+    def paired(records: Iterator[int]) -> Iterator[tuple[int, int]]:
+        last = 0
+        for n in records:
+            made = (last, n)
+            pair.capture_many([n, last] if last else [n], [made, made] if last else [made])
+            yield made
+            last = n
+
+    made = w.context.parallelize(range(1, 9), 2).mapPartitions(reversed_).mapPartitions(paired)
+    result = made.filter(lambda both: both in ((-8, -7), (0, -4)))
+    assert sorted(result.collect()) == [(-8, -7), (0, -4)]
+    lineage = result.getLineage()
+    back = lineage.goBackAll()
+    assert sorted(back.collect()) == [4, 7, 8]
+    assert (back.exact, back.notes) == (True, ())
+    reverse.commit()
+    pair.commit()
+    assert (len(w.actors.log(reverse)), len(w.actors.log(pair))) == (8, 14)
+    plain = w.context.parallelize(range(1, 9), 2).mapPartitions(lambda records: sorted(records))
+    third = plain.filter(lambda n: n == 3)
+    assert third.collect() == [3]
+    superset = third.getLineage().goBackAll()
+    assert sorted(superset.collect()) == [1, 2, 3, 4]
+    assert not superset.exact

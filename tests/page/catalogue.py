@@ -33,6 +33,7 @@ COLUMNS = {
     "clean": "id customer amount",
     "report": "city total",
     "forecast": "city",
+    **{f"wide_{place}": " ".join(f"c{n}" for n in range(28)) for place in range(6)},
 }
 
 
@@ -99,6 +100,8 @@ def story() -> Iterator[Observation]:
     yield write(65, [seen("orders")], seen("secret"))
     yield write(66, [seen("secret")], seen("bonus"))
     yield write(70, [seen(name, "path", "odd") for name in ODD.values()], seen("odd_ones"))
+    wide = [seen(f"wide_{place}") for place in range(6)]
+    yield write(75, wide[1:], wide[0], columns=tuple((n % 5, f"c{n}", f"c{n}", "IDENTITY") for n in range(28)))
     # A chain, to be shown step by step.
     for place in range(1, 8):
         yield write(80 + place, [seen(f"chain_{place - 1}")], seen(f"chain_{place}"))

@@ -19,6 +19,10 @@ from whence.model import COMPLETED, Run
 from whence.model.lineage import DIRECT, Change, ColumnLink, Link, Observation, Seen
 from whence.store import Store
 from whence.store.catalog import Catalog
+from whence.store.copy import Copy
+from whence.store.finding import meant
+from whence.store.schema import OPEN
+from whence.store.walking import walk
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 COLUMNS = ("p", "q")
@@ -210,6 +214,7 @@ def check(catalog: Catalog, program: list[tuple], hours: list[int]) -> None:  # 
     for observation in model.observations:
         catalog.record(observation, observation)  # recorded twice is recorded once
     end = len(program)
+    copy = copies.setdefault(id(catalog), Copy(catalog.reading))  # one copy sees all programs come
     for backward, hour in itertools.product([True, False], [None, *hours]):
         until = end + 1 if hour is None else hour + 0.5
         when = None if hour is None else at(until)
@@ -222,10 +227,35 @@ def check(catalog: Catalog, program: list[tuple], hours: list[int]) -> None:  # 
                 assert len(told) == len(set(told))
                 assert set(told) == model.lineage(number, backward, depth, until)
                 assert [e[3] for e in told] == sorted(e[3] for e in told)
+                assert set(in_memory(copy, catalog, (model.namespace, name), backward, depth, when)) == set(told)
             for column in (None, "p"):
                 walked = catalog.lineage((model.namespace, name), way, level="column", column=column, as_of=when)
                 columns = {(e.source.name, e.source_column, e.target.name, e.target_column, e.depth) for e in walked}
                 assert columns == model.columns(number, column, backward, until)
+
+
+copies: dict[int, Copy] = {}
+
+
+def in_memory(
+    copy: Copy, catalog: Catalog, named: tuple[str, str], backward: bool, depth: int | None, when: datetime | None
+) -> list[tuple[object, ...]]:
+    """The same question to the copy that the server holds."""
+    snapshot = copy.snapshot()
+    at_time = None if when is None else when.timestamp()
+    with catalog.reading() as connection:
+        (number,) = meant(connection, *named, at_time)
+        last = catalog._start(connection, number, True, at_time)[0]
+    low, high = (last, last) if backward else (0, OPEN - 1 if when is None else last)
+    table = snapshot.edges
+    found = walk(table, number, low, high, backward, depth, at_time)
+    known = snapshot.datasets
+    ends = {n for e in found.edges.tolist() for n in (int(table.source[e]), int(table.target[e]))}
+    assert ends <= set(found.depths) or depth is not None
+    return [
+        (known[int(table.source[e])].name, known[int(table.target[e])].name, table.runs[e], d)
+        for e, d in zip(found.edges.tolist(), found.edge_depths.tolist(), strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")

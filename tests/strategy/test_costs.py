@@ -64,6 +64,12 @@ def test_times_lie_on_the_line_between_what_was_asked() -> None:
     assert costs_of(noisy, ["Map"], {"backward": Passing(5000, 5000)})["Map"].backward == pytest.approx(0.03)
 
 
+def test_whole_arrays_cost_nothing_where_the_operator_says_what_they_mean() -> None:
+    whole = {"backward": Passing(1_000_000, 1_000_000)}
+    assert costs_of(SEEN, ["FullOne"], whole)["FullOne"].backward > 0.01
+    assert costs_of(replace(SEEN, entire=True), ["FullOne"], whole)["FullOne"].backward < 0.001
+
+
 def test_look_ups_that_differ_by_noise_are_alike() -> None:
     def looked_up(seconds: float) -> float:
         seen = replace(SEEN, answered=(Answered("FullOne", "backward", 1, 1, seconds),))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from operator import add
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
+from whence.arrays import Mode, Operator, Workflow, from_frame, ops
 from whence.model import WhenceError
 
 
@@ -106,6 +108,35 @@ def test_results_of_rdds_follow_a_plan(w: whence.Session, tmp_path: Path) -> Non
     assert others.filter(lambda kv: kv[0] == "c").getLineage().goBackAll().count() == 50
     with pytest.raises(WhenceError, match="'magic' for RDDs: choose one of stored, propagated, rerun, or give a plan"):
         lc.strategy = "magic"
+
+
+class Doubled(Operator):
+    def supported_modes(self) -> set[Mode]:
+        return {Mode.FULL}
+
+    def run(self, x: np.ndarray, cur_modes: frozenset[Mode]) -> np.ndarray:
+        cells = np.argwhere(np.ones(x.shape, bool))
+        self.lwrite_many(cells, cells)
+        return 2 * x
+
+
+def test_one_plan_goes_over_a_query_an_array_workflow_and_the_table_behind_it(
+    w: whence.Session, spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [(r, c, float(r * c)) for r in range(5) for c in range(4)]
+    spark.createDataFrame(rows, "r int, c int, b double").coalesce(1).write.parquet(f"{tmp_path}/pixels")
+    wf = Workflow()
+    turned = wf.add(ops.Transpose(), wf.input("image"), name="turned")
+    doubled = wf.add(Doubled(), turned, name="doubled")
+    pixels = spark.read.parquet(f"{tmp_path}/pixels")
+    run = w.execute(wf, {"image": from_frame(pixels, ["r", "c"], "b")})
+    high = run.frame(doubled).where("value > 10")
+    plan = w.strategy(workload=[("backward", high, "image"), ("forward", turned, high)])
+    assert plan[high] == ("rerun",)
+    assert plan[turned] == ("Map",)
+    assert set(plan[doubled]) <= set(plan.costs[doubled])
+    assert set(plan) == {"query 1", "turned", "doubled"}
+    assert set(w.strategy(workload=[("backward", high, "pixels")])) >= {"query 1", "turned", "doubled"}
 
 
 @pytest.mark.parametrize(

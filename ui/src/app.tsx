@@ -4,7 +4,7 @@ import { Link } from "./link";
 import { DiffPage } from "./lineage/diff";
 import { LineagePage } from "./lineage/page";
 import { DiagnosisPage } from "./pages/diagnosis";
-import { HomePage } from "./pages/home";
+import { HomePage, LISTS } from "./pages/home";
 import { ImpactPage } from "./pages/impact";
 import { isSignedIn, LoginPage, signOut } from "./pages/login";
 import { RunPage } from "./pages/run";
@@ -49,7 +49,7 @@ export function App() {
 
 function Page({ place }: { place: Place }) {
   const { path } = place;
-  if (path === "/") return <HomePage place={place} />;
+  if (LISTS.includes(path)) return <HomePage place={place} />;
   if (path === "/login") return <LoginPage place={place} />;
   if (path === "/search") return <SearchPage place={place} />;
   if (path === "/lineage") return <LineagePage place={place} />;

@@ -1,6 +1,6 @@
 /** The panel beside the graph: one dataset or one run. */
 
-import { useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { send, type AnyRef, type Dataset, type List, type Ref, type Run, type Trace, type Version } from "./api";
 import { DatasetLink, Link } from "./link";
 import { useAnswer, asError } from "./load";
@@ -9,13 +9,15 @@ import { Problem, Waiting } from "./states";
 import { many, shown, took, when } from "./text";
 
 function Panel(props: { title: string; kind: string; onClose?: (() => void) | undefined; children: ReactNode }) {
+  const { onClose } = props;
+  useEffect(() => {
+    if (!onClose) return;
+    const close = (event: KeyboardEvent) => event.key === "Escape" && onClose();
+    document.addEventListener("keydown", close);
+    return () => document.removeEventListener("keydown", close);
+  }, [onClose]);
   return (
-    <aside
-      className="details"
-      role="region"
-      aria-label="Details"
-      onKeyDown={(event) => event.key === "Escape" && props.onClose?.()}
-    >
+    <aside className="details" role="region" aria-label="Details">
       <header>
         <div>
           <p className="eyebrow">{props.kind}</p>
@@ -38,6 +40,7 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
   const versions = useAnswer<List<Version>>("/versions", { ...one, limit: 20 });
   const runs = useAnswer<List<Run>>("/runs", { ...one, limit: 10 });
   const traces = useAnswer<List<Trace>>("/traces", { limit: 100 });
+  const others = (whole.value?.aliases ?? []).filter((alias) => alias.name !== dataset.name || alias.namespace !== dataset.namespace);
   const about = (traces.value?.items ?? []).filter((trace) => isAbout(trace, dataset));
   return (
     <Panel title={dataset.name} kind={dataset.kind} onClose={onClose}>
@@ -68,10 +71,10 @@ export function DatasetDetails({ dataset, asOf, onClose }: { dataset: Ref; asOf:
                 <dd>{when(whole.value.dropped)}</dd>
               </>
             )}
-            {(whole.value.aliases?.length ?? 0) > 0 && (
+            {others.length > 0 && (
               <>
                 <dt>Also known as</dt>
-                <dd>{whole.value.aliases!.map((alias) => alias.name).join(", ")}</dd>
+                <dd>{others.map((alias) => alias.name).join(", ")}</dd>
               </>
             )}
           </>

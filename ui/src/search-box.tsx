@@ -1,6 +1,6 @@
 /** Search as you type: a combobox whose options are datasets, columns and runs. */
 
-import { useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import { ask, type Found, type List } from "./api";
 import { address, go, lineageOf } from "./route";
 
@@ -21,16 +21,17 @@ const SOON_MS = 90;
 
 export function SearchBox({ text }: { text: string }) {
   const [typed, setTyped] = useState(text);
-  const [results, setResults] = useState<Found[] | null>(null);
+  const [answer, setAnswer] = useState<{ words: string; items: Found[] } | null>(null);
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
   const list = useId();
   const input = useRef<HTMLInputElement>(null);
   const asking = useRef(0);
-  const wantsFirst = useRef(false);
+  // Keys that came before the answer: they count once it is there.
+  const early = useRef<"" | "first" | "open first">("");
   useEffect(() => setTyped(text), [text]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const slash = (event: KeyboardEvent) => {
       const inField = (event.target as HTMLElement | null)?.closest?.("input, textarea, select, [contenteditable]");
       if (event.key !== "/" || inField || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -42,23 +43,33 @@ export function SearchBox({ text }: { text: string }) {
     return () => document.removeEventListener("keydown", slash);
   }, []);
 
+  const choose = (found: Found) => {
+    setOpen(false);
+    setAt(-1);
+    setTyped(text);
+    input.current?.blur();
+    go(placeOfFound(found));
+  };
+
   useEffect(() => {
     const words = typed.trim();
     const turn = ++asking.current;
     if (!open || !words) {
-      setResults(null);
+      setAnswer(null);
       return;
     }
     const ending = new AbortController();
     const timer = setTimeout(() => {
       ask<List<Found>>("/search", { q: words, limit: 12 }, ending.signal).then(
-        (answer) => {
+        ({ items }) => {
           if (turn !== asking.current) return;
-          setResults(answer.items);
-          setAt(wantsFirst.current && answer.items.length ? 0 : -1);
-          wantsFirst.current = false;
+          const keys = early.current;
+          early.current = "";
+          if (keys === "open first" && items.length) return choose(items[0]!);
+          setAnswer({ words, items });
+          setAt(keys && items.length ? 0 : -1);
         },
-        () => turn === asking.current && !ending.signal.aborted && setResults([]),
+        () => turn === asking.current && !ending.signal.aborted && setAnswer({ words, items: [] }),
       );
     }, SOON_MS);
     return () => {
@@ -67,22 +78,19 @@ export function SearchBox({ text }: { text: string }) {
     };
   }, [typed, open]);
 
-  const choose = (found: Found) => {
-    setOpen(false);
-    setAt(-1);
-    input.current?.blur();
-    go(placeOfFound(found));
-  };
+  const results = answer?.items ?? null;
+  const fresh = answer !== null && answer.words === typed.trim();
   const onKeyDown = (event: React.KeyboardEvent) => {
-    const count = results?.length ?? 0;
+    const count = fresh ? answer.items.length : 0;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       setOpen(true);
-      if (!count) wantsFirst.current = event.key === "ArrowDown";
-      else setAt((i) => (event.key === "ArrowDown" ? (i + 1) % count : (Math.max(i, 0) - 1 + count) % count));
+      if (!fresh) early.current = event.key === "ArrowDown" ? "first" : "";
+      else if (count) setAt((i) => (event.key === "ArrowDown" ? (i + 1) % count : (Math.max(i, 0) - 1 + count) % count));
     } else if (event.key === "Enter") {
       event.preventDefault();
-      if (open && at >= 0 && results?.[at]) choose(results[at]);
+      if (!fresh && early.current) early.current = "open first";
+      else if (open && fresh && at >= 0 && answer.items[at]) choose(answer.items[at]);
       else if (typed.trim()) {
         setOpen(false);
         go(address("/search", { q: typed.trim() }));
@@ -113,6 +121,7 @@ export function SearchBox({ text }: { text: string }) {
           setTyped(event.target.value);
           setOpen(true);
           setAt(-1);
+          early.current = "";
         }}
         onFocus={() => typed.trim() && typed !== text && setOpen(true)}
         onKeyDown={onKeyDown}

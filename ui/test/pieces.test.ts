@@ -16,6 +16,7 @@ import { pathThrough } from "../src/notebook/notebook";
 import { safeNext } from "../src/pages/login";
 import { stepScene } from "../src/pages/steps";
 import { whereOf } from "../src/pages/where";
+import { nextTurn } from "../src/pace";
 import { changedQuery } from "../src/route";
 
 const node = (id: string, more: object = {}): LineageNode =>
@@ -183,4 +184,11 @@ test("indented steps become a tree that flows to the result", () => {
   const step = (number: number, depth: number) => ({ number, operator: `s${number}`, text: null, depth, rows: number });
   const scene = stepScene([step(1, 0), step(2, 1), step(3, 2), step(4, 2), step(5, 1)]);
   expect(scene.pairs).toEqual([[1, 0], [2, 1], [3, 1], [4, 0]]);
+});
+
+test("what is asked in the background keeps below the server's limit", () => {
+  let worst = 0;
+  for (let i = 0; i < 100; i++) worst = Math.max(worst, nextTurn(1_000_000));
+  expect(worst).toBeGreaterThan(2500);
+  expect(nextTurn(1_000_000 + 60_000)).toBe(0);
 });

@@ -229,3 +229,6 @@ class NoLog(Log):
 
     def output(self, record: Any, tags: Collection[Hashable]) -> None:
         pass
+
+    def reset(self, tags: Collection[Hashable]) -> None:
+        pass

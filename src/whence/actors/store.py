@@ -76,7 +76,8 @@ class ActorStore:
 
         `restart(name, conf)` runs it again; `materialized` says that what it reads outlives the run. Both together
         make it a place where a replay can start. `input_key` and `output_key`: the columns whose values name the rows
-        that it captures inside `mapInPandas` or `mapInArrow`, so that what it captures is the lineage of that operator.
+        that it captures inside `mapInPandas`, `mapInArrow` or `mapPartitions` ("*": the whole record), so that what it
+        captures is the lineage of that operator.
         """
         if not isinstance(name, str) or not isinstance(kind, str):
             raise TypeError(f"An actor's name and kind are texts, not {name!r} and {kind!r}.")

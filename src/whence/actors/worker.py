@@ -12,7 +12,8 @@ import threading
 import uuid
 import warnings
 import weakref
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
@@ -162,7 +163,7 @@ class Actor:
 
     def _open(self) -> Log:
         if _listening is not None:
-            return _listening.log_of(self.spec)
+            return self._heard(_listening)
         if is_again():
             return _NO_LOG
         log = self._log
@@ -170,6 +171,13 @@ class Actor:
             with _opening:
                 log = self._log or self._open_log()
         return log
+
+    def _heard(self, listening: Listening) -> Log:
+        own: Log = _NO_LOG
+        if listening.also:
+            with listening.paused():
+                own = self._open()
+        return listening.log_of(self.spec, own)
 
     def _open_log(self) -> Log:
         if self._task is not None:
@@ -257,10 +265,10 @@ class Actor:
 
     def reset(self, tag: Any = None) -> None:
         """What leaves from now on under this tag owes nothing to what has arrived so far."""
+        log = self._log or _NO_LOG
         if _listening is not None:
-            _listening.log_of(self.spec).reset(_as_tags(tag))
-        elif self._log is not None:
-            self._log.reset(_as_tags(tag))
+            log = _listening.log_of(self.spec, log)
+        log.reset(_as_tags(tag))
 
     def fail(self, i: Record, o: Record | None = None, error: BaseException | str = "") -> None:
         """Input i made the actor fail. Seen at once, without a commit: a failing actor seldom reaches one."""
@@ -327,6 +335,10 @@ class Told(NoLog):
         self.inputs_of: dict[Name, dict[Name, None]] = {}
         self._arrived: dict[Hashable, list[Name]] = {}
 
+    def after(self, log: Log) -> Log:
+        """What is said goes to that log as well."""
+        return self if log is _NO_LOG else _Both(self, log)
+
     def pair(self, i: Any, o: Any) -> None:
         if o is not None:
             self.inputs_of.setdefault(identify(o), {}).update({} if i is None else {identify(i): None})
@@ -349,23 +361,64 @@ class Told(NoLog):
             self._arrived.pop(tag, None)
 
 
-class Listening:
-    """`with Listening() as told:` in a task that runs the user's function again (sql/worker.py)."""
+class _Both(NoLog):
+    def __init__(self, told: Told, log: Log) -> None:
+        super().__init__("", "", "", 0)
+        self._two = (told, log)
 
-    def __init__(self) -> None:
+    def pair(self, i: Any, o: Any) -> None:
+        for log in self._two:
+            log.pair(i, o)
+
+    def pairs(self, inputs: Any, outputs: Any) -> None:
+        for log in self._two:
+            log.pairs(inputs, outputs)
+
+    def input(self, record: Any, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.input(record, tags)
+
+    def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.output(record, tags)
+
+    def reset(self, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.reset(tags)
+
+
+class Listening:
+    """Around the user's function in a task, to hear what actors in it say of rows (sql/worker.py, rdd/told.py).
+
+    `also`: the function runs for its own sake, and their logs get it too."""
+
+    def __init__(self, also: bool = False) -> None:
+        self.also = also
         self.told: dict[RowKeys, Told] = {}
+        self._before: list[Listening | None] = []
 
     def __enter__(self) -> Listening:
         global _listening
-        self._before, _listening = _listening, self
+        self._before.append(_listening)
+        _listening = self
         return self
 
     def __exit__(self, *_: object) -> None:
         global _listening
-        _listening = self._before
+        _listening = self._before.pop()
 
-    def log_of(self, spec: ActorSpec) -> Log:
-        return _NO_LOG if spec.rows is None else self.told.setdefault(spec.rows, Told())
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the function waits for what others give it."""
+        global _listening
+        here, _listening = _listening, None
+        try:
+            yield
+        finally:
+            _listening = here
+
+    def log_of(self, spec: ActorSpec, log: Log) -> Log:
+        return log if spec.rows is None else self.told.setdefault(spec.rows, Told()).after(log)
 
     @staticmethod
     def row_keys() -> list[RowKeys]:

@@ -23,6 +23,7 @@ from whence.arrays.run import Run
 from whence.arrays.tables import RowMap, cells_of_rows, frame_files, rows_of_cells, values_at
 from whence.arrays.workflow import Node
 from whence.model.flow import BY_ROW, Answer, RecordId, Records, Site, Step, files_site
+from whence.store.private import require_name
 from whence.store.producers import file_key
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class ArrayFlow:
     def _input_site(self, node: Node) -> Site:
         source = self.run.source(node)
         if source.get("kind") == "frame":
-            return files_site(BY_ROW, file_key(str(self._tables / source["table"])), source["name"])
+            return files_site(BY_ROW, file_key(str(self._tables / require_name(source["table"]))), source["name"])
         return Site(self._site(node).key, source.get("name", node.name))
 
     @cached_property
@@ -191,6 +192,9 @@ class ArrayFlow:
 
     def _numbers(self, node: Node, cells: list[RecordId]) -> Numbers:
         shape = self.run.shape(node)
+        odd = next((c for c in cells if len(c) != len(shape) or not all(isinstance(n, int) for n in c)), None)
+        if odd is not None:
+            raise ArrayError(f"{odd!r} is no cell of {node.name}, whose shape is {shape}.")
         table = (
             np.array(cells, np.int64).reshape(len(cells), len(shape)) if cells else np.empty((0, len(shape)), np.int64)
         )
@@ -203,7 +207,7 @@ class ArrayFlow:
     def _row_map(self, node: Node) -> RowMap:
         source = self.run.source(node)
         path = self.run.folder.path / f"{self.run.number(node)}.rows"
-        return RowMap(path, self._tables / source["table"], self.run.shape(node), source["axes"])
+        return RowMap(path, self._tables / require_name(source["table"]), self.run.shape(node), source["axes"])
 
     def _at_input(self, node: Node, cells: Numbers) -> Records:
         site = self._input_site(node)
@@ -234,7 +238,7 @@ class ArrayFlow:
         """Where the table lies that an input was made from."""
         for node in self._workflow.inputs:
             if site == self._input_site(node) and self.run.source(node).get("kind") == "frame":
-                return str(self._tables / self.run.source(node)["table"])
+                return str(self._tables / require_name(self.run.source(node)["table"]))
         return None
 
     def condition(self, site: Site, rows: list[RecordId]) -> str:

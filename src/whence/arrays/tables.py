@@ -24,7 +24,7 @@ from whence.arrays.errors import ArrayError
 from whence.arrays.folder import NewRun
 from whence.arrays.frames import FrameInput
 from whence.arrays.workflow import Node, Workflow
-from whence.store.private import make_directory, make_file
+from whence.store.private import make_directory, make_file, require_name
 from whence.store.producers import Producers, product_of_file
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class RowMap:
     def __init__(self, path: Path, directory: Path, shape: Shape, axes: int) -> None:
         columns = Columns.read(path)
         self._cells, self._places = columns["cells"], columns["places"]
-        self._files = [str(directory / name) for name in columns.about["files"]]
+        self._files = [str(directory / require_name(name)) for name in columns.about["files"]]
         self._shape = shape[:axes]
         self._each = size_of(shape[axes:])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from whence.debug.crossing import Crossing, Crossings, ids_in
+from whence.model import WhenceError
 from whence.model.flow import Answer, Flow, Records, Site
 from whence.model.once import once
 
@@ -41,9 +42,31 @@ class Leg:
                 found[site] = some
         return found, tuple(ended)
 
+    @once
+    def _followed(self) -> tuple[dict[Site, list[tuple[Crossing, Leg]]], tuple[str, ...]]:
+        """The legs behind this one, by the site that they made, and why some could not be asked."""
+        found: dict[Site, list[tuple[Crossing, Leg]]] = {}
+        ended: list[str] = []
+        for site, some in self._behind[0].items():
+            legs: list[tuple[Crossing, Leg]] = []
+            for crossing in some:
+                try:
+                    flow, asked, widened = _asked(crossing, self.answer.found[site])
+                except WhenceError as why:  # what was found so far is right, and the way ends there
+                    ended.append(f"{site.name}: {crossing.flow.name} made it and does not know these records: {why}")
+                    continue
+                legs.append((crossing, Leg(flow, asked, self.crossings, self.depth + 1, widened)))
+            if legs:
+                found[site] = legs
+        return found, tuple(ended)
+
+    @property
+    def next(self) -> dict[Site, list[tuple[Crossing, Leg]]]:
+        return self._followed[0]
+
     @property
     def crossed(self) -> dict[Site, list[Crossing]]:
-        return self._behind[0]
+        return {site: [crossing for crossing, _ in legs] for site, legs in self.next.items()}
 
     @property
     def widened(self) -> tuple[str, ...]:
@@ -51,18 +74,7 @@ class Leg:
 
     @property
     def ended(self) -> tuple[str, ...]:
-        return (*self.answer.ended, *self._behind[1])
-
-    @once
-    def next(self) -> dict[Site, list[tuple[Crossing, Leg]]]:
-        """The legs behind this one, by the site that they made. A leg that is asked for nothing is left out."""
-        found: dict[Site, list[tuple[Crossing, Leg]]] = {}
-        for site, some in self.crossed.items():
-            legs = found[site] = []
-            for crossing in some:
-                flow, asked, widened = _asked(crossing, self.answer.found[site])
-                legs.append((crossing, Leg(flow, asked, self.crossings, self.depth + 1, widened)))
-        return found
+        return (*self.answer.ended, *self._behind[1], *self._followed[1])
 
     def walk(self) -> Iterator[Leg]:
         yield self

@@ -74,8 +74,13 @@ def show_trace(trace: Trace, height: int = HEIGHT) -> Shown:
         sources.append({"name": name, "rows": count, "columns": list(trace.sources[name].columns), "first": first})
     title = f"{trace.direction} over {', '.join(trace.witness_counts) or 'no source'}"
     told = {"steps": steps, "sources": sources, "exact": trace.exact, "notes": list(trace.notes)}
-    summary = f"Trace {title}: {len(steps)} steps, {sum(trace.witness_counts.values())} witnesses"
+    witnesses = sum(trace.witness_counts.values())
+    summary = f"Trace {title}: {_many(len(steps), 'step')}, {_many(witnesses, 'witness', 'witnesses')}"
     return Shown(title, document(title, {"trace": told}) or _tables_of(trace), summary, height)
+
+
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
 
 
 def _tables_of(trace: Trace) -> str:
@@ -109,7 +114,7 @@ def show_lineage(
             links.extend(link for link in found if isinstance(link, ColumnEdge))
     title = "The catalogue" if root is None else root.name
     told, truncated = _graph(root, edges, links)
-    summary = f"Lineage of {title}: {len(told['nodes'])} datasets, {len(told['edges'])} edges"
+    summary = f"Lineage of {title}: {_many(len(told['nodes']), 'dataset')}, {_many(len(told['edges']), 'edge')}"
     html = document(title, {"lineage": {**told, "truncated": truncated}}) or _edge_table(title, edges)
     return Shown(title, html, summary, height)
 

@@ -139,7 +139,7 @@ class _Steps:
 
             return step_name(step.node)
         name = name_of(getattr(step, "whence_node", step))
-        return name if name is None or (self.arrays is not None and name in self.arrays.inputs) else _last(name)
+        return name if name is None or name in self.inputs else _last(name)
 
     def _query(self, df: Any) -> str:
         from whence.sql.checkpoints import put_back
@@ -181,7 +181,7 @@ class _Steps:
 
     def _dataset(self, named: str) -> str:
         """A table or path, and all that the catalogue knows behind it."""
-        name = _last(named)
+        name = named if named in self.inputs else _last(named)
         if name in self.inputs:
             return name
         self.inputs[name] = ()

@@ -61,7 +61,7 @@ def _together(found: Iterable[tuple[int, int | None, Ints]]) -> list[tuple[int, 
 
 
 def _noted(table: Table, link: int, notes: list[str]) -> None:
-    said = table.links[link].get("note") if table.links[link]["kind"] == "prefix" else None
+    said = table.links[link].get("note")
     if said and said not in notes:
         notes.append(said)
 

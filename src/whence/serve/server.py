@@ -13,17 +13,20 @@ from typing import Any
 
 import uvicorn
 
+from whence.serve.opening import Opening
+
 STOP_SECONDS = 4
-WORKERS = 8
+WORKERS = 4
 """Threads that answer: more would only wait for each other."""
 
 
 class Server(uvicorn.Server):
     """Says where it listens; SIGTERM and SIGINT end what is under way, and then it, without an error."""
 
-    def __init__(self, config: uvicorn.Config, store: str) -> None:
+    def __init__(self, config: uvicorn.Config, store: str, app: Opening) -> None:
         super().__init__(config)
         self._store = store
+        self._app = app
 
     async def startup(self, sockets: Any = None) -> None:
         from anyio import to_thread
@@ -33,6 +36,7 @@ class Server(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
+            self._app.begin()
             print(f"whence serves {self._store} at http://{shown}:{port}", flush=True)
 
     @contextmanager
@@ -40,14 +44,14 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, self._stop)
+                loop.add_signal_handler(number, self.stop)
         yield
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         self.should_exit = True
 
 
-def serve(app: Any, host: str, port: int, store: str) -> int:
+def serve(app: Opening, host: str, port: int, store: str) -> int:
     """Until it is told to stop; the exit code."""
     config = uvicorn.Config(
         app,
@@ -60,12 +64,15 @@ def serve(app: Any, host: str, port: int, store: str) -> int:
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=30,
     )
-    server = Server(config, store)
+    server = Server(config, store, app)
+    app.failed = server.stop
     server.run()
+    if app.error is not None:
+        print(f"whence: {app.error}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
     if server.started:
         with suppress(Exception):
-            app.service.store.close()
-        os._exit(0)  # a question that goes on in a thread must not hold up the end
+            app.app.service.store.close()
+        os._exit(0 if app.error is None else 1)  # a question that goes on in a thread must not hold up the end
     return 1

@@ -41,6 +41,11 @@ class Service:
     def view(self, caller: Caller = LOCAL) -> View:
         return View(self, caller, self.copy.snapshot())
 
+    def warm(self) -> None:
+        """Read what is kept in memory before anybody asks."""
+        self.copy.snapshot()
+        next(self.runs.matching([b"\xff"], None), None)
+
     def sight(self, caller: Caller) -> Sight:
         with self._lock:
             found = self._sights.pop(caller, None) or Sight(self.policies, caller)
@@ -118,7 +123,7 @@ class View:
 
     def order(self, number: int) -> tuple[bool, int, str]:
         if self.sees(number):
-            return False, self.snapshot.rank[number], ""
+            return False, int(self.snapshot.rank[number]), ""
         return True, 0, self.masked_id(str(number))
 
     def known(self, number: int) -> Known:

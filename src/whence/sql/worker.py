@@ -90,6 +90,7 @@ class PandasBatches:
     def values(self, batch: Batch, names: Sequence[str], *, given: bool = False) -> list[Any] | None:
         """The values of these columns, row by row; of several as tuples. None where there are no such."""
         batch = self._named(batch) if given else batch
+        names = list(batch.columns) if list(names) == ["*"] else names
         if not set(names) <= set(batch.columns):
             return None
         columns = [batch[name].tolist() for name in names]
@@ -137,6 +138,7 @@ class ArrowBatches:
         return [repr(row) for row in zip(*columns, strict=True)] if columns else [""] * out.num_rows
 
     def values(self, batch: Batch, names: Sequence[str], *, given: bool = False) -> list[Any] | None:
+        names = batch.schema.names if list(names) == ["*"] else names
         if not set(names) <= set(batch.schema.names):
             return None
         columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in names]

@@ -19,7 +19,7 @@ from whence.store import graph
 from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.audit import Audit
 from whence.store.changes import bump, make_secret, secret
-from whence.store.database import open_engine, retrying, writing
+from whence.store.database import CACHE_MEGABYTES, open_engine, retrying, writing
 from whence.store.diagnoses import Diagnoses
 from whence.store.entities import Entities
 from whence.store.finding import meant
@@ -52,8 +52,8 @@ class Catalog:
         self._file = self._identity()
 
     @classmethod
-    def open(cls, location: StoreLocation) -> Catalog:
-        return cls(open_engine(location), location)
+    def open(cls, location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES) -> Catalog:
+        return cls(open_engine(location, cache_megabytes), location)
 
     @property
     def producers(self) -> Producers:

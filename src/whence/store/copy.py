@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from whence.model import FAILED
 from whence.model.lineage import OUTPUT
 from whence.store.changes import Counted, counted
+from whence.store.frugal import give_back
 from whence.store.intervals import Numbers
 from whence.store.schema import datasets, edges, runs, uses, versions
 
@@ -38,7 +40,7 @@ _ARRAYS = (
 _FIELDS = ("id", "source", "source_version", "target", "target_version", "closed", "mapping")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """A dataset as it is now."""
 
@@ -97,12 +99,18 @@ class Snapshot:
     datasets: dict[int, Known]
     order: tuple[int, ...]
     """Datasets by namespace and name."""
-    rank: dict[int, int]
+    rank: NDArray[np.int32]
+    """The place of each dataset in that order, by its number."""
     edges: EdgeTable
     failed: dict[int, str]
     """The newest run that was to write a dataset, where that one failed."""
     names: int
     """Counts up when a dataset's name or kind changes, or one is new."""
+
+    @cached_property
+    def column_names(self) -> frozenset[str]:
+        """Every name that a column has."""
+        return frozenset(column for columns in {k.columns for k in self.datasets.values()} for column in columns)
 
 
 class Copy:
@@ -127,6 +135,8 @@ class Copy:
             if held is None or held.counted != now:
                 fresh = held is None or held.counted.epoch != now.epoch
                 self._held = held = self._read(connection, now, None if fresh else held)
+                if fresh:
+                    give_back()
             return held
 
     def _read(self, connection: sa.Connection, now: Counted, held: Snapshot | None) -> Snapshot:
@@ -142,7 +152,7 @@ class Copy:
 
     def _datasets(
         self, connection: sa.Connection, since: int, held: Snapshot | None
-    ) -> tuple[dict[int, Known], tuple[int, ...], dict[int, int], int]:
+    ) -> tuple[dict[int, Known], tuple[int, ...], NDArray[np.int32], int]:
         query = sa.select(
             datasets.c.id,
             datasets.c.namespace,
@@ -152,9 +162,11 @@ class Copy:
             versions.c.columns,
         ).outerjoin(versions, (versions.c.dataset == datasets.c.id) & (versions.c.number == datasets.c.version))
         shared: dict[str, str] = {}
+        alike: dict[tuple[str, ...], tuple[str, ...]] = {}
         fresh: dict[int, Known] = {}
         for r in connection.execution_options(yield_per=1000).execute(query.where(datasets.c.changed > since)):
             columns = tuple(shared.setdefault(c[0], c[0]) for c in r.columns or ())
+            columns = alike.setdefault(columns, columns)
             namespace, kind = shared.setdefault(r.namespace, r.namespace), shared.setdefault(r.kind, r.kind)
             fresh[r.id] = Known(r.id, namespace, r.name, kind, r.dropped, columns)
         if held is not None and not fresh:
@@ -164,7 +176,9 @@ class Copy:
             return known, held.order, held.rank, held.names
         order = tuple(sorted(known, key=lambda n: (known[n].namespace, known[n].name, n)))
         names = 0 if held is None else held.names + 1
-        return known, order, {number: place for place, number in enumerate(order)}, names
+        rank = np.zeros(max(order, default=0) + 1, dtype=np.int32)
+        rank[list(order)] = np.arange(len(order), dtype=np.int32)
+        return known, order, rank, names
 
     def _edges(self, connection: sa.Connection, since: int, held: Snapshot | None) -> EdgeTable:
         fields = [edges.c[name] for name in _FIELDS]
@@ -177,7 +191,7 @@ class Copy:
         parts: list[list[NDArray[Any]]] = [[] for _ in types]
         codes: list[int] = []
         names: list[str] = []
-        result = connection.execution_options(yield_per=20_000).execute(query)
+        result = connection.execution_options(yield_per=5_000).execute(query)
         for some in result.partitions():
             for row in some:
                 codes.append(kinds.setdefault(row[-2], len(kinds)))

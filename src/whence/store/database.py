@@ -19,12 +19,14 @@ from whence.store.schema import metadata
 from whence.store.version import HEAD, require_known
 
 BUSY_SECONDS = 30.0
+CACHE_MEGABYTES = 32
+"""What SQLite keeps in memory for each connection."""
 _UPGRADE_LOCK = 0x77656E6365  # any number will do, so long as every whence uses the same
 
 T = TypeVar("T")
 
 
-def open_engine(location: StoreLocation) -> sa.Engine:
+def open_engine(location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES) -> sa.Engine:
     """An engine over a database of the current version, created or upgraded where needed."""
     if location.directory is not None:
         try:
@@ -33,7 +35,7 @@ def open_engine(location: StoreLocation) -> sa.Engine:
         except OSError as error:
             raise StoreError(f"The store {location.directory} cannot be made: {error}") from error
     try:
-        engine = _engine(location)
+        engine = _engine(location, cache_megabytes)
         try:
             retrying(lambda: _ready(engine, location))
         except BaseException:
@@ -48,7 +50,7 @@ def open_engine(location: StoreLocation) -> sa.Engine:
         raise StoreError(f"The store {location} cannot be opened: {_first_line(error)}") from error
 
 
-def _engine(location: StoreLocation) -> sa.Engine:
+def _engine(location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES) -> sa.Engine:
     if location.directory is None:
         return sa.create_engine(location.url, pool_pre_ping=True, pool_size=2, connect_args={"connect_timeout": 5})
     engine = sa.create_engine(location.url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
@@ -60,7 +62,7 @@ def _engine(location: StoreLocation) -> sa.Engine:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA cache_size=-32000")
+        connection.execute(f"PRAGMA cache_size=-{cache_megabytes * 1000}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:

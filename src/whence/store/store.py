@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # SQLAlchemy and pyarrow take a while to import
 class Store:
     def __init__(self, location: StoreLocation) -> None:
         self.location = location
+        self.cache_megabytes: int | None = None
+        """What SQLite may keep in memory for each connection, for who has many of them; set before the first use."""
         self.seal = Seal()
         self._catalog: Catalog | None = None
         self._tables: Tables | None = None
@@ -45,7 +47,8 @@ class Store:
             if self._catalog is None:
                 from whence.store.catalog import Catalog
 
-                self._catalog = Catalog.open(self.location)
+                more = {} if self.cache_megabytes is None else {"cache_megabytes": self.cache_megabytes}
+                self._catalog = Catalog.open(self.location, **more)
             return self._catalog
 
     @property

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from whence.store.changes import Counted, counted
 from whence.store.copy import Snapshot
+from whence.store.frugal import give_back
 from whence.store.schema import runs
 
 # Neither byte stands in any UTF-8 text.
@@ -81,8 +82,7 @@ class DatasetTexts:
     @staticmethod
     def columns(snapshot: Snapshot, words: Sequence[bytes]) -> set[str]:
         """Every column name that holds all the words."""
-        every = {column for known in snapshot.datasets.values() for column in known.columns}
-        return {column for column in every if all(word in folded(column) for word in words)}
+        return {column for column in snapshot.column_names if all(word in folded(column) for word in words)}
 
 
 class RunTexts:
@@ -147,6 +147,7 @@ class RunTexts:
         self._lines = Lines(held[key] for key in keys)
         self._keys = keys
         self._new = {}
+        give_back()
 
 
 def _started(at: float | None) -> float:

@@ -142,6 +142,9 @@ def _points(seen: Observed, strategy: str, direction: str) -> list[Answered]:
 
 
 def _query(seen: Observed, strategy: str, direction: str, way: Passing) -> float:
+    cells = seen.output_cells if direction == BACKWARD else max(seen.input_cells, default=0)
+    if seen.entire and way.asked >= cells:  # a whole array, of an operator that says what that means (VI-C)
+        return _STEP
     points = _points(seen, strategy, direction)
     if points:
         return _between(points, way) * (1.0 if strategy == BLACKBOX else max(way.inputs, 1.0))

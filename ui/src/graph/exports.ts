@@ -22,7 +22,7 @@ export function asCanvas(placed: Placed, theme: Theme): HTMLCanvasElement {
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.setTransform(k, 0, 0, k, MARGIN * k, MARGIN * k);
   const all = { left: -Infinity, right: Infinity, top: -Infinity, bottom: Infinity };
-  paintLines(context, placed, extentOf(placed), theme, all, 1, { chosen: -1 });
+  paintLines(context, placed, extentOf(placed), theme, all, 1, -1, false);
   for (let i = 0; i < placed.scene.boxes.length; i++) paintBox(context, placed, i, theme);
   return canvas;
 }

@@ -60,11 +60,6 @@ export interface View {
 export const FAR = 0.42;
 const HAIRLINE = 0.2;
 
-export interface Emphasis {
-  /** Boxes whose lines stand out: the selected one. */
-  chosen: number;
-}
-
 function lineColour(theme: Theme, line: Line): string {
   if (line.change) return theme[line.change];
   return line.path ? theme.accent : theme.line;
@@ -131,16 +126,19 @@ export function paintLines(
   theme: Theme,
   rect: Rect,
   k: number,
-  emphasis: Emphasis,
+  /** The selected box, whose lines stand out. */
+  chosen: number,
+  /** Lines between columns are drawn as one between their boxes. */
+  merged: boolean,
 ): void {
   const { lines } = placed.scene;
   const strokes = new Map<string, Stroke>();
-  const seen = k < FAR ? new Set<number>() : null;
+  const seen = merged ? new Set<number>() : null;
   for (let i = 0; i < lines.length; i++) {
     if (extent.right[i]! < rect.left || extent.left[i]! > rect.right) continue;
     if (extent.bottom[i]! < rect.top || extent.top[i]! > rect.bottom) continue;
     const line = lines[i]!;
-    const strong = line.path || line.change !== null || line.from === emphasis.chosen || line.to === emphasis.chosen;
+    const strong = line.path || line.change !== null || line.from === chosen || line.to === chosen;
     if (seen && !strong) {
       // Far out all lines between two boxes look like one.
       const pair = placed.scene.pairOf[i]!;

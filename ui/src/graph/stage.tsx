@@ -6,7 +6,7 @@
 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactNode } from "react";
 import { BoxView, type MoreOf } from "./box";
-import { boxesIn, firstView, fit, nearestTo, seen, showing, zoomed, type Size } from "./camera";
+import { ALL_IN_VIEW, boxesIn, firstView, fit, nearestTo, seen, showing, zoomed, type Size } from "./camera";
 import { isArrow, neighbour } from "./keys";
 import { MiniMap } from "./minimap";
 import { FarPicture } from "./far";
@@ -37,6 +37,12 @@ const AT_ONCE = 120;
 const PER_FRAME = 40;
 const PER_FRAME_PLAIN = 100;
 const RESTING_MS = 140;
+
+/** Too small to be read; but the columns of a small graph stay buttons at any size. */
+function isPlain(placed: Placed, k: number): boolean {
+  const { boxes } = placed.scene;
+  return k < FAR && !(boxes.length <= ALL_IN_VIEW && boxes.some((box) => box.columns.length > 0));
+}
 
 export function Stage(props: StageProps) {
   const { placed, onSelect } = props;
@@ -88,8 +94,9 @@ export function Stage(props: StageProps) {
       picture.copyTo(context, rect);
       if (chosen >= 0) paintChosen(context, placed, extent, theme.current, rect, chosen, k);
     } else {
-      paintLines(context, placed, extent, theme.current, rect, k, { chosen });
-      if (k < FAR) paintPlainBoxes(context, placed, theme.current, rect, chosen, k);
+      const plain = isPlain(placed, k);
+      paintLines(context, placed, extent, theme.current, rect, k, chosen, plain);
+      if (plain) paintPlainBoxes(context, placed, theme.current, rect, chosen, k);
     }
     drawMap.current();
   }, []);
@@ -97,7 +104,7 @@ export function Stage(props: StageProps) {
   const mountMore = useCallback((first: boolean) => {
     const { placed, mounted, active } = state.current;
     if (!placed) return false;
-    const plain = view.current.k < FAR;
+    const plain = isPlain(placed, view.current.k);
     const same = mounted.of === placed && mounted.plain === plain;
     const resting = first || performance.now() - movedAt.current > RESTING_MS;
     const rect = seen(view.current, screen.current, 0.25);
@@ -372,7 +379,7 @@ export function Stage(props: StageProps) {
             onClick={() => {
               if (!placed) return;
               look(fit(placed.size, screen.current), false);
-              touched.current = placed.scene.boxes.length > 50;
+              touched.current = placed.scene.boxes.length > ALL_IN_VIEW;
             }}
           >
             Fit

@@ -20,6 +20,7 @@ import { sceneOf, type ChangedEdge } from "./scene-of";
 const PAGE_ONLY = ["selected", "run", "unchanged"];
 
 interface Compared {
+  columns: boolean;
   difference: Difference;
   before: Lineage | null;
   after: Lineage | null;
@@ -27,7 +28,8 @@ interface Compared {
 
 async function compared(given: Query, signal: AbortSignal): Promise<Compared> {
   const difference = await ask<Difference>("/diff", given, signal);
-  if (!given.name) return { difference, before: null, after: null };
+  const columns = given.level === "column";
+  if (!given.name) return { columns, difference, before: null, after: null };
   const { namespace, name, level } = given;
   const dataset = await ask<Dataset>("/dataset", { namespace, name }, signal);
   const born = dataset.created ? Date.parse(dataset.created) : -Infinity;
@@ -36,11 +38,11 @@ async function compared(given: Query, signal: AbortSignal): Promise<Compared> {
       ? Promise.resolve(null)
       : ask<Lineage>("/lineage", { namespace: dataset.namespace, name: dataset.name, level, depth: 100, as_of: String(time) }, signal).catch(() => null);
   const [before, after] = await Promise.all([at(given.before), at(given.after)]);
-  return { difference, before, after };
+  return { columns, difference, before, after };
 }
 
 /** A dataset is added or removed with the whole of its place in the graph, and changed when what it is made of did. */
-export function nodeChanges({ difference, before, after }: Compared): Map<string, Change> {
+export function nodeChanges({ difference, before, after }: Omit<Compared, "columns">): Map<string, Change> {
   const changes = new Map<string, Change>();
   const was = before && new Set(before.nodes.map((node) => node.id));
   const is = after && new Set(after.nodes.map((node) => node.id));
@@ -74,7 +76,7 @@ export function DiffPage({ place }: { place: Place }) {
   const unchanged = query.get("unchanged") === "true";
   const shown = useMemo(() => {
     if (!value) return null;
-    const { difference, after, before } = value;
+    const { columns, difference, after, before } = value;
     const edges: ChangedEdge[] = [
       ...difference.added.map((edge) => ({ ...edge, change: "added" as const })),
       ...difference.removed.map((edge) => ({ ...edge, change: "removed" as const })),
@@ -88,7 +90,7 @@ export function DiffPage({ place }: { place: Place }) {
     }
     const root = after?.root ?? before?.root ?? null;
     return { root, nodes: [...nodes.values()], edges, columns, path: new Set<string>(), changes: nodeChanges(value) };
-  }, [value, columns, unchanged]);
+  }, [value, unchanged]);
   const scene = useMemo(() => (shown ? sceneOf(shown) : null), [shown]);
   const { placed, busy } = useLayout(scene, inWorker);
   const moments = useMoments(

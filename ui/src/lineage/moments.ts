@@ -2,6 +2,7 @@
 
 import { useWork } from "../load";
 import { ask, isMasked, type Dataset, type Lineage, type LineageNode, type List, type Query, type Ref, type Run, type Version } from "../api";
+import { paced } from "../pace";
 import { edgeKey } from "./answer";
 
 const MOST_DATASETS = 120;
@@ -39,14 +40,14 @@ export async function momentsOf(query: Query, signal: AbortSignal): Promise<stri
     const few = nodes.sort((a, b) => a.depth - b.depth).slice(0, MOST_DATASETS - asked.size);
     for (const node of few) asked.add(node.id);
     const versions = await inTurns(few, (node) =>
-      ask<List<Version>>("/versions", { namespace: node.namespace, name: node.name, limit: 100 }, signal),
+      paced(() => ask<List<Version>>("/versions", { namespace: node.namespace, name: node.name, limit: 100 }, signal), signal),
     );
     const found = [...versions.flatMap((list) => list.items.map((version) => version.at)), ...few.map((node) => node.dropped)];
     for (const time of found) if (typeof time === "string" && Date.parse(time) >= born) times.set(exact(time), time);
     const open = [...times.values()].filter((time) => !graphs.has(time)).sort((a, b) => exact(b) - exact(a));
     const seen = new Map<string, LineageNode>();
     await inTurns(open.slice(0, MOST_MOMENTS - graphs.size), async (time) => {
-      const graph = await ask<Lineage>("/lineage", { ...always, as_of: time }, signal);
+      const graph = await paced(() => ask<Lineage>("/lineage", { ...always, as_of: time }, signal), signal);
       graphs.set(time, signature(graph));
       for (const node of graph.nodes) if (!asked.has(node.id)) seen.set(node.id, node);
     });
@@ -79,8 +80,9 @@ export async function runMoments(signal: AbortSignal): Promise<string[]> {
 export function useMoments(query: Query | null): string[] | null {
   const { as_of: _, ...always } = query ?? {};
   const key = query ? `moments ${JSON.stringify(always)}` : null;
-  const { value, error } = useWork(key, (signal) => (query?.name ? momentsOf(always, signal) : runMoments(signal)));
-  return error ? [] : value;
+  const { value, error, loading } = useWork(key, (signal) => (query?.name ? momentsOf(always, signal) : runMoments(signal)));
+  if (error) return [];
+  return loading ? null : value;
 }
 
 /** The place of a time among the moments; between two of them it is a half; `moments.length` is now. */

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "react";
 import { ask, isMasked, type Lineage, type Query, type Ref } from "../api";
+import { paced } from "../pace";
 import type { MoreOf } from "../graph/box";
 
 const ASK_EACH = 60;
@@ -18,11 +19,8 @@ async function around(node: Ref, asOf: string | null, signal: AbortSignal): Prom
   const key = JSON.stringify([node.id, asOf]);
   const before = known.get(key);
   if (before) return before;
-  const answer = await ask<Lineage>(
-    "/lineage",
-    { namespace: node.namespace, name: node.name, direction: "both", depth: 1, limit: 20000, as_of: asOf },
-    signal,
-  );
+  const query = { namespace: node.namespace, name: node.name, direction: "both", depth: 1, limit: 20000, as_of: asOf };
+  const answer = await paced(() => ask<Lineage>("/lineage", query, signal), signal);
   const found = {
     inputs: answer.edges.filter((e) => e.target === answer.root && e.source !== answer.root).map((e) => e.source),
     outputs: answer.edges.filter((e) => e.source === answer.root && e.target !== answer.root).map((e) => e.target),

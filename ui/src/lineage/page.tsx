@@ -26,15 +26,22 @@ export function LineagePage({ place }: { place: Place }) {
   const wanted = useMemo(() => asked(query), [query]);
   const dataQuery = useMemo(() => changedQuery(query, Object.fromEntries(VIEW_ONLY.map((name) => [name, null]))), [query]);
   const key = wanted.name ? `lineage ${dataQuery}` : null;
-  const { value, error, loading } = useWork(key, (signal) => lineageAnswer(dataQuery, signal));
+  // With each answer stands what it answers: while the next one is awaited, the old one is shown as what it is.
+  const { value: answered, error, loading } = useWork(key, async (signal) => ({
+    lineage: await lineageAnswer(dataQuery, signal),
+    column: wanted.column,
+    columns: wanted.columns,
+  }));
+  const value = answered?.lineage ?? null;
   const given = useMemo(() => lineageQuery(dataQuery), [dataQuery]);
   const allColumns = useMemo(() => new Set(wanted.all), [wanted]);
   const scene = useMemo(() => {
-    if (!value || error) return null;
-    const all = new Set(value.nodes.filter((node) => allColumns.has(token(node))).map((node) => node.id));
-    const path = pathOf(value.root, wanted.column, value.edges);
-    return sceneOf({ root: value.root, nodes: value.nodes, edges: value.edges, columns: wanted.columns, path, allColumns: all });
-  }, [value, error, wanted, allColumns]);
+    if (!answered || error) return null;
+    const { lineage, column, columns } = answered;
+    const all = new Set(lineage.nodes.filter((node) => allColumns.has(token(node))).map((node) => node.id));
+    const path = pathOf(lineage.root, column, lineage.edges);
+    return sceneOf({ root: lineage.root, nodes: lineage.nodes, edges: lineage.edges, columns, path, allColumns: all });
+  }, [answered, error, allColumns]);
   const { placed, busy } = useLayout(scene, inWorker);
   const selected = useMemo(() => value?.nodes.find((node) => token(node) === wanted.selected) ?? null, [value, wanted.selected]);
   const more = useMore(loading ? null : value, given, wanted.asOf, selected?.id ?? null);

@@ -1,45 +1,48 @@
-import { useState } from "react";
-import { ask, type Dataset, type Diagnosis, type List, type Run, type Trace } from "../api";
+import { useMemo, useState } from "react";
+import { ask, type Dataset, type Diagnosis, type List, type Query, type Run, type Trace } from "../api";
 import { runName, Status } from "../details";
 import { DatasetLink, Link } from "../link";
 import { asError, useAnswer } from "../load";
-import { address, type Place } from "../route";
+import type { Place } from "../route";
 import { EmptyCatalogue, Nothing, Problem, Waiting } from "../states";
 import { when } from "../text";
 
 const TABS = [
-  ["datasets", "Datasets"],
-  ["runs", "Runs"],
-  ["traces", "Traces"],
-  ["diagnoses", "Diagnoses"],
+  ["/", "Datasets"],
+  ["/runs", "Runs"],
+  ["/traces", "Traces"],
+  ["/diagnoses", "Diagnoses"],
 ] as const;
 
-/** /: everything there is, by kind of thing. */
+export const LISTS = ["/", "/datasets", "/runs", "/traces", "/diagnoses"];
+
+/** /, /runs, /traces, /diagnoses: everything there is, by kind of thing, with the API's filters. */
 export function HomePage({ place }: { place: Place }) {
-  const show = place.query.get("show") ?? "datasets";
+  const path = place.path === "/datasets" ? "/" : place.path;
+  const query = useMemo(() => Object.fromEntries(place.query), [place.query]);
   return (
     <main className="page">
       <h1 className="unseen">The catalogue</h1>
       <nav className="tabs" aria-label="What to list">
-        {TABS.map(([name, label]) => (
-          <Link key={name} href={address("/", { show: name === "datasets" ? null : name })} aria-current={show === name ? "page" : undefined}>
+        {TABS.map(([href, label]) => (
+          <Link key={href} href={href} aria-current={path === href ? "page" : undefined}>
             {label}
           </Link>
         ))}
       </nav>
-      {show === "runs" ? <Runs /> : show === "traces" ? <Traces /> : show === "diagnoses" ? <Diagnoses /> : <Datasets />}
+      {path === "/runs" ? <Runs query={query} /> : path === "/traces" ? <Traces /> : path === "/diagnoses" ? <Diagnoses /> : <Datasets query={query} />}
     </main>
   );
 }
 
-function useList<T>(path: string) {
-  const first = useAnswer<List<T>>(path, { limit: 100 });
+function useList<T>(path: string, query: Query = {}) {
+  const first = useAnswer<List<T>>(path, { limit: 100, ...query });
   const [after, setAfter] = useState<{ of: unknown; items: T[]; next: string | null; error: Error | null } | null>(null);
   const mine = after && after.of === first.value ? after : null;
   const next = mine ? mine.next : (first.value?.next ?? null);
   const more = async () => {
     try {
-      const page = await ask<List<T>>(path, { limit: 100, cursor: next });
+      const page = await ask<List<T>>(path, { limit: 100, ...query, cursor: next });
       setAfter({ of: first.value, items: [...(mine?.items ?? []), ...page.items], next: page.next, error: null });
     } catch (failure) {
       setAfter({ of: first.value, items: mine?.items ?? [], next, error: asError(failure) });
@@ -57,11 +60,11 @@ function More({ next, more }: { next: string | null; more: () => void }) {
   ) : null;
 }
 
-function Datasets() {
-  const { items, next, more, error } = useList<Dataset>("/datasets");
+function Datasets({ query }: { query: Query }) {
+  const { items, next, more, error } = useList<Dataset>("/datasets", query);
   if (error) return <Problem error={error} />;
   if (!items) return <Waiting what="Reading the catalogue" />;
-  if (!items.length) return <EmptyCatalogue />;
+  if (!items.length) return Object.keys(query).length ? <Nothing>Nothing fits what was asked for.</Nothing> : <EmptyCatalogue />;
   return (
     <div className="scroll">
       <table className="list">
@@ -98,11 +101,11 @@ function Datasets() {
   );
 }
 
-function Runs() {
-  const { items, next, more, error } = useList<Run>("/runs");
+function Runs({ query }: { query: Query }) {
+  const { items, next, more, error } = useList<Run>("/runs", query);
   if (error) return <Problem error={error} />;
   if (!items) return <Waiting what="Reading runs" />;
-  if (!items.length) return <EmptyCatalogue />;
+  if (!items.length) return Object.keys(query).length ? <Nothing>Nothing fits what was asked for.</Nothing> : <EmptyCatalogue />;
   return (
     <div className="scroll">
       <table className="list">

@@ -51,19 +51,23 @@ class Mapped(Operator):
 
     def alike_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64]:
         """Some of the cells, whose lineage together is that of all of them."""
-        return alike(self.relation(i), outcells, backward=True)
+        return alike(self.relation(i), outcells, backward=True) if self._is_own("map_b") else outcells
 
     def alike_f(self, incells: NDArray[np.int64], i: int) -> NDArray[np.int64]:
-        return alike(self.relation(i), incells, backward=False)
+        return alike(self.relation(i), incells, backward=False) if self._is_own("map_f") else incells
 
     def together_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
         """All that any of the cells depends on, or None where there is no shorter way."""
         relation = self.relation(i)
-        return relation.many_backward(outcells) if isinstance(relation, Shares) else None
+        return relation.many_backward(outcells) if isinstance(relation, Shares) and self._is_own("map_b") else None
 
     def together_f(self, incells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
         relation = self.relation(i)
-        return relation.many_forward(incells) if isinstance(relation, Shares) else None
+        return relation.many_forward(incells) if isinstance(relation, Shares) and self._is_own("map_f") else None
+
+    def _is_own(self, name: str) -> bool:
+        """Whether the map functions are those of the relation, not of a subclass."""
+        return all(getattr(type(self), each) is getattr(Mapped, each) for each in (name, f"{name}_many"))
 
     def map_b(self, outcell: tuple[int, ...], i: int) -> NDArray[np.int64]:
         return self.map_b_many(one(outcell), i)[1]

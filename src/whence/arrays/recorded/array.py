@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import itertools
 import operator as python
 import sys
@@ -17,6 +16,7 @@ from whence.arrays.operator import label
 from whence.arrays.recorded import functions
 from whence.arrays.recorded.call import Call
 from whence.arrays.recorded.errors import NoSuchPart, NotFollowed
+from whence.arrays.recorded.leaving import refuse_leaving
 from whence.arrays.recorded.operand import Made, NeedsValues, Slot, exchange
 from whence.arrays.recorded.operator import ByShape, ByValue
 from whence.arrays.recorded.rules import is_plain, refusal
@@ -63,7 +63,7 @@ class Array(NDArrayOperatorsMixin):
     # --- numpy's protocols
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        _refuse_within(sys._getframe(1))
+        refuse_leaving(sys._getframe(1))
         if copy:
             return np.array(self._value, dtype=dtype)
         return self._value if dtype is None else self._value.astype(dtype, copy=False)
@@ -324,28 +324,3 @@ def asarray(x: Any, name: str | None = None) -> Array:
         )
     value = np.array(x)  # a copy: what is recorded stays as it was
     return Array(value, Held(fresh("input") if name is None else name, value))
-
-
-# From 3.14 on Python counts indexing among the binary operators, none of the others of which asks for a plain array.
-SUBSCRIPTS = ("BINARY_SUBSCR", "STORE_SUBSCR", *(("BINARY_OP",) if sys.version_info >= (3, 14) else ()))
-
-
-def _refuse_within(frame: Any) -> None:
-    """numpy and scipy functions that do not ask us would give results without lineage."""
-    module = frame.f_globals.get("__name__", "")
-    root = module.partition(".")[0]
-    if root in ("numpy", "scipy") and not module.startswith("numpy.testing"):
-        function = frame.f_code.co_name
-        while frame.f_back is not None and frame.f_back.f_globals.get("__name__", "").partition(".")[0] == root:
-            frame = frame.f_back
-            function = frame.f_code.co_name
-        raise NotFollowed(
-            f"{root}'s {function} cannot be followed: it would read a recorded array and give a plain one. For its "
-            "value alone, give it np.asarray(x)."
-        )
-    opcode = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    if opcode in SUBSCRIPTS:
-        raise NotFollowed(
-            "A plain array indexed by a recorded one, or set from one, would hold values without lineage: index "
-            "whence.arrays.asarray(plain), or use np.asarray(x) for the value alone."
-        )

@@ -48,27 +48,48 @@ def lineage(
         return _column_graph(view, root, found, limit)
     table = view.snapshot.edges
     walked = dataset_walk(view, root, direction, depth, when)
-    kept, truncated = _nearest(view, walked.depths, limit)
-    sources, targets = table.source[walked.edges], table.target[walked.edges]
-    inside = np.ones(len(walked.edges), dtype=bool)
+    kept, depths = _by_name(view, walked) if view.sees_all else _by_order(view, walked)
+    truncated = len(kept) > limit
+    edges, edge_depths = walked.edges, walked.edge_depths
     if truncated:
-        numbers = np.fromiter(kept, dtype=np.int64, count=len(kept))
-        inside = np.isin(sources, numbers) & np.isin(targets, numbers)
-    edges = edge_items(view, walked.edges[inside], walked.edge_depths[inside])
-    nodes = [node(view, number, walked.depths[number]) for number in kept]
-    return {"root": view.id_of(root), "nodes": nodes, "edges": edges, "truncated": truncated}
+        kept, depths = kept[:limit], depths[:limit]
+        is_kept = np.zeros(int(max(table.source.max(), table.target.max(), kept.max())) + 1, dtype=bool)
+        is_kept[kept] = True
+        inside = is_kept[table.source[edges]] & is_kept[table.target[edges]]
+        edges, edge_depths = edges[inside], edge_depths[inside]
+    nodes = [node(view, number, at) for number, at in zip(kept.tolist(), depths.tolist(), strict=True)]
+    told = edge_items(view, edges, edge_depths)
+    return {"root": view.id_of(root), "nodes": nodes, "edges": told, "truncated": truncated}
+
+
+def _by_name(view: View, walked: walking.Walked) -> tuple[Numbers, Numbers]:
+    """Nearest first, then by name."""
+    order = np.lexsort((view.snapshot.rank[walked.numbers], walked.node_depths))
+    return walked.numbers[order], walked.node_depths[order]
+
+
+def _by_order(view: View, walked: walking.Walked) -> tuple[Numbers, Numbers]:
+    """The same, with what is masked after the others of its depth, in an order that tells nothing."""
+    kept, _ = _nearest(view, walked.depths, len(walked.numbers))
+    return np.array(kept, dtype=np.int64), np.array([walked.depths[n] for n in kept], dtype=np.int64)
 
 
 def node(view: View, number: int, depth: int, columns: bool = False) -> Json:
-    ref = view.ref(number)
-    ref["depth"] = depth
-    if "masked" not in ref:
-        known = view.known(number)
-        ref["dropped"] = _moment(known.dropped)
-        ref["failed"] = view.snapshot.failed.get(number)
-        if columns:
-            ref["columns"] = list(known.columns)
-    return ref
+    if not (view.sees_all or view.sees(number)):
+        return {"id": view.masked_id(str(number)), "masked": True, "depth": depth}
+    known = view.snapshot.datasets[number]
+    told: Json = {
+        "id": view.service.dataset_id(number),
+        "namespace": known.namespace,
+        "name": known.name,
+        "kind": known.kind,
+        "depth": depth,
+        "dropped": None if known.dropped is None else _moment(known.dropped),
+        "failed": view.snapshot.failed.get(number),
+    }
+    if columns:
+        told["columns"] = list(known.columns)
+    return told
 
 
 def _moment(at: float | None) -> datetime | None:
@@ -77,21 +98,15 @@ def _moment(at: float | None) -> datetime | None:
 
 def edge_items(view: View, places: Numbers, depths: Numbers | Sequence[int]) -> list[Json]:
     table = view.snapshot.edges
-    ids: dict[int, str] = {}
-
-    def id_of(number: int) -> str:
-        found = ids.get(number)
-        if found is None:
-            ids[number] = found = view.id_of(number)
-        return found
-
+    sources, targets = table.source[places].tolist(), table.target[places].tolist()
+    ids = {number: view.id_of(number) for number in {*sources, *targets}}
     kinds, runs, zone = table.kinds, table.runs, timezone.utc
     moments = datetime.fromtimestamp
     return [
-        {"source": id_of(source), "target": id_of(target), "kind": kinds[kind], "run": runs[place],
+        {"source": ids[source], "target": ids[target], "kind": kinds[kind], "run": runs[place],
          "at": moments(at, zone), "depth": depth}
         for place, source, target, kind, at, depth in zip(
-            places.tolist(), table.source[places].tolist(), table.target[places].tolist(), table.kind[places].tolist(),
+            places.tolist(), sources, targets, table.kind[places].tolist(),
             table.at[places].tolist(), np.asarray(depths).tolist(), strict=True,
         )
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from whence.store.texts import DatasetTexts, folded
 
 DATASET, COLUMN, RUN = "dataset", "column", "run"
 _FIRST, _OTHER, _COLUMNS, _RUNS = range(4)
-_BATCH = 200
+_BATCH = 101
 
 Key = list[Any]
 

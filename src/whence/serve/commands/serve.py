@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from whence.model import WhenceError
 from whence.serve.commands.options import StoreOption
+
+_NEEDED = ("fastapi", "uvicorn", "orjson", "jwt", "prometheus_client")
 
 
 class Auth(str, Enum):
@@ -51,23 +54,36 @@ def serve(
     except WhenceError as error:
         print(f"whence: {error}", file=sys.stderr)
         raise typer.Exit(2) from error
-    try:
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        print(
+            f"whence: the server needs more packages: pip install 'whence[serve]' ({missing[0]} is not installed)",
+            file=sys.stderr,
+        )
+        raise typer.Exit(1)
+    from whence.serve.opening import Opening, look
+    from whence.serve.server import serve as run
+    from whence.store import Store
+    from whence.store.frugal import be_frugal
+
+    be_frugal()
+    opened = Store.at(store)
+    opened.cache_megabytes = 2
+    look(opened.location)
+
+    def make() -> Any:
         from whence.serve.api import create_app
         from whence.serve.api.gate import Settings
-        from whence.serve.server import serve as run
-    except ImportError as error:
-        print(f"whence: the server needs more packages: pip install 'whence[serve]' ({error})", file=sys.stderr)
-        raise typer.Exit(1) from error
-    from whence.serve.view import Service
-    from whence.store import Store
+        from whence.serve.view import Service
 
-    opened = Store.at(store)
-    oidc = None
-    if rights.oidc is not None:
-        from whence.serve.rights.oidc import Oidc
+        oidc = None
+        if rights.oidc is not None:
+            from whence.serve.rights.oidc import Oidc
 
-        oidc = Oidc(rights.oidc)
-    settings = Settings(auth.value, (0 if local else 50) if rate is None else rate, oidc)
-    code = run(create_app(Service(opened, rights.policies), settings), host, port, str(opened.location))
+            oidc = Oidc(rights.oidc)
+        settings = Settings(auth.value, (0 if local else 50) if rate is None else rate, oidc)
+        return create_app(Service(opened, rights.policies), settings)
+
+    code = run(Opening(opened.location, make), host, port, str(opened.location))
     if code:
         raise typer.Exit(code)
