@@ -4,18 +4,24 @@ PYTHON3 ?= python3
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
-BENCHES := sql capture tpcds rdd watch catalog serve diagnose explain actors guard
+BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve
 
-.PHONY: help demo test test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
+# Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
+SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
+
+.PHONY: help demo test test-services test-page test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
-	@echo "make test       all tests"
+	@echo "make test       the tests, in two lanes side by side"
+	@echo "make test-services  tests that start servers, clusters and sessions of their own"
+	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
-	@echo "make docs       write docs/cli.md anew"
+	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
 	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
 	@echo "make clean      remove .venv and what tools left behind"
 
@@ -25,7 +31,20 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes $(ARGS)
+	@$(JAVA) && $(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes $(SERVICES) $(ARGS)
+
+# What starts servers, clusters or many sessions of its own.
+test-services:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/lanes.py $(SERVICES) $(ARGS)
+
+# The page: its pieces with vitest, the whole in chromium over a real server. What is missing is said.
+test-page:
+	@$(SETUP) dev
+	@$(BIN)/python scripts/page_hook.py
+	@if command -v npm >/dev/null && [ -d ui/node_modules ]; then cd ui && npm test --silent; \
+		else echo "npm is not here: the unit tests of ui/ are left out"; fi
+	@$(JAVA) && $(BIN)/pytest tests/page -q -rs $(ARGS)
 
 # Their newest releases are for an older Spark than the newest that whence takes.
 test-lakes:
@@ -52,10 +71,13 @@ check:
 docs:
 	@$(SETUP) dev
 	$(BIN)/python scripts/cli_docs.py
+	$(BIN)/python scripts/numpy_docs.py
+	$(BIN)/python scripts/api_docs.py
 
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov dist build
+	rm -rf .venv .venv-lakes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+		.coverage htmlcov dist build ui/node_modules src/whence/serve/page

@@ -50,7 +50,7 @@ def prove(w: whence.Session, name: str, text: str, picks: int = 2, seed: int = 7
 
 def _backward(w: whence.Session, proof: Proof, df: DataFrame, row: Row) -> None:
     trace = w.backward(_only(df, row))
-    counts = _timed(proof, "backward", lambda: [ids.count() for ids in trace._found.witnesses.values()])
+    counts = _timed(proof, "backward", lambda: list(trace.witness_counts.values()))
     proof.witnesses += sum(counts)
     proof.exact = proof.exact and trace.exact
     verdict = _timed(proof, "verify", trace.verify)

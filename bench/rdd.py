@@ -209,8 +209,8 @@ def measure(job: Job, spark: Any, rounds: int, warmup: int, tick: Callable[[str]
 
     took = interleaved({"plain": plain, "captured": captured}, rounds, warmup, lambda w: tick(f"{job.name}, {w}"))
     lc, rdd = kept["lc"], kept["rdd"]
-    lc._take_commits()
-    size = sum(next(reversed(found.values()))[0] for found in lc._tables.values())
+    lc.book.take_commits()
+    size = sum(next(reversed(found.values()))[0] for found in lc.book.committed.values())
     found = {
         "plain": took["plain"].median,
         "captured": took["captured"].median,
@@ -240,8 +240,8 @@ def memory(job: Job, spark: Any) -> float:
 
 def associations(lc: Any) -> int:
     total = 0
-    for (stage, part), attempts in lc._tables.items():
-        table = lc._open[stage, part, next(reversed(attempts))]
+    for (stage, part), attempts in lc.book.committed.items():
+        table = lc.book.tables[stage, part, next(reversed(attempts))]
         links = [link for link in table.links if link["kind"] in ("groups", "counts", "columns")]
         total += sum(int(link.get("n", table.n_out)) for link in links) or table.n_out
     return total
@@ -253,11 +253,11 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
     from whence.rdd.records import records_at
     from whence.rdd.walk import Place, Tables
 
-    key = max(captured(rdd), key=lambda k: lc._open[k].n_out)
-    at = np.array([lc._open[key].n_out // 2])
+    key = max(captured(rdd), key=lambda k: lc.book.tables[k].n_out)
+    at = np.array([lc.book.tables[key].n_out // 2])
 
     def walk() -> Any:
-        return lc._open.back_all({Place(*key, lc._open[key].last): at}, lambda _: None)
+        return lc.book.tables.back_all({Place(*key, lc.book.tables[key].last): at}, lambda _: None)
 
     def trace() -> Any:
         state = walk()
@@ -266,14 +266,14 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
         return state
 
     def anew() -> None:
-        elsewhere, large = lc._open.elsewhere, lc._open.large
-        lc._open = Tables(lc._directory)
-        lc._open.elsewhere, lc._open.large = elsewhere, large
+        elsewhere, large = lc.book.tables.elsewhere, lc.book.tables.large
+        lc.book.tables = Tables(lc.book.directory)
+        lc.book.tables.elsewhere, lc.book.tables.large = elsewhere, large
 
     def naive() -> None:
         """What a join of whole tables would read."""
-        for (stage, part), attempts in lc._tables.items():
-            table = lc._open[stage, part, next(reversed(attempts))]
+        for (stage, part), attempts in lc.book.committed.items():
+            table = lc.book.tables[stage, part, next(reversed(attempts))]
             for space in range(table.last, 0, -1):
                 table.back_listed(space, np.arange(table.size_of(space)))
 
@@ -297,7 +297,7 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
 
     def again() -> None:
         for p, positions in walk().items():
-            lines.setdefault(lc._splits[p.stage][p.part].local, []).extend(records_at(lc, p, positions))
+            lines.setdefault(lc.book.splits[p.stage][p.part].local, []).extend(records_at(lc, p, positions))
         job.act(job.make(_Again(lc.spark, lines)))
 
     found["replay"] = timed(again)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
 from whence.store import Store
 
@@ -18,16 +18,26 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark.sql import DataFrame, SparkSession
 
     from whence.actors import Actor, ActorStore, TracingDataflow
+    from whence.arrays.run import Run as ArrayRun
+    from whence.debug.array_runs import ArrayRuns
+    from whence.debug.crossing import Crossings
+    from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
+    from whence.debug.notebook import Shown
     from whence.debug.trace import Trace
+    from whence.model.flow import Flow, Records
+    from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-    from whence.sql.verify import Verdict
     from whence.sql.why_not import Dropped
-    from whence.store.catalog import Catalog
+    from whence.store.catalog import Catalog, Moment, Named
+    from whence.store.producers import Product
+    from whence.strategy import Plan
+
+    Asked: TypeAlias = DataFrame | RDD[Any] | str
 
 
 class Session:
@@ -43,12 +53,16 @@ class Session:
         self._catalyst: Catalyst | None = None
         self._context: LineageContext | None = None
         self._actors: ActorStore | None = None
+        self._crossing: Crossings | None = None
+        self._arrays: ArrayRuns | None = None
         from whence.watch import watch
 
         self._watcher = watch(spark, self._store)
         from whence.debug.questions import Questions
 
         self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
 
     @property
     def spark(self) -> SparkSession:
@@ -63,21 +77,55 @@ class Session:
             self._watcher.flush()
         return self._store.catalog
 
+    def show(
+        self,
+        dataset: Named | None = None,
+        *,
+        direction: str = "both",
+        depth: int | None = None,
+        as_of: Moment | None = None,
+        height: int = 520,
+    ) -> Shown:
+        """The lineage of a dataset, or of all there are, as the page's graph in a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_lineage
+
+        return show_lineage(self.catalog, dataset, direction, depth, as_of, height)
+
     # --- DataFrames and SQL
 
-    def backward(self, df: DataFrame, *, through: bool = True) -> Trace:
+    def backward(self, asked: DataFrame | RDD[Any] | str, *, where: str | None = None, through: bool = True) -> Trace:
         """The witnesses of these rows: which source rows made them.
 
-        A trace goes on through tables that captured writes made; with `through=False` it ends at them."""
+        Asked of a DataFrame, of an RDD with lineage, or of a table, path or model by its name, then of the rows that
+        `where` picks. A trace goes on through whatever was captured: tables that were written, programs of RDDs, actors
+        and arrays, in this process or an earlier one; with `through=False` it ends at what the query itself reads."""
+        from whence.debug.legs import Leg
         from whence.debug.trace import Trace
 
-        return self._saved_by(Trace(self._lineage(df, through=through)))
+        flow, records = self._flow(asked, where, through=through)
+        leg = Leg(flow, records, self._crossings if through else None)
+        return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
-    def forward(self, df: DataFrame, *, to: DataFrame) -> Trace:
-        """Which rows of `to` these source rows touch."""
+    @overload
+    def forward(self, rows: Asked, *, to: Asked, where: str | None = None) -> Trace: ...
+
+    @overload
+    def forward(self, rows: DataFrame | str, *, to: None = None, where: str | None = None) -> Everything: ...
+
+    def forward(self, rows: Any, *, to: Any = None, where: str | None = None) -> Trace | Everything:
+        """Which rows of `to` these source rows touch, by whatever lies between.
+
+        Without `to`: all that the catalogue knows to be made from them, as one report with counts for each table."""
         from whence.debug.forward import forward
+        from whence.debug.legs import Leg
 
-        return self._saved_by(forward(self._lineage(df), self._lineage(to)))
+        if to is None:
+            from whence.debug.everything import everything
+
+            return everything(self, rows, where)
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        return self._saved_by(forward(Leg(flow, records, self._crossings), target, self._crossings, self._spark))
 
     def _saved_by(self, trace: Trace) -> Trace:
         from whence.debug.saving import save
@@ -85,26 +133,53 @@ class Session:
         trace.saver = lambda name: save(trace, self.catalog, name)
         return trace
 
-    def why_not(self, df: DataFrame, *, to: DataFrame) -> tuple[Dropped, ...]:
-        """Where each of these source rows dropped out of the query `to`, and why."""
-        from whence.sql.why_not import why_not
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+        """Where each of these source rows dropped out on its way to `to`, and why."""
+        from whence.debug.legs import Leg
+        from whence.debug.why_not import why_not
+        from whence.sql.flow import SqlFlow
 
-        return why_not(self._lineage(df), self._lineage(to))
+        flow, records = self._flow(rows, where)
+        target, _ = self._flow(to)
+        if not isinstance(target, SqlFlow):
+            raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
+        return why_not(Leg(flow, records, self._crossings), target, self._crossings)
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
         from whence.debug.forward import verify_rows
 
-        return verify_rows(self._lineage(df), rows)
+        return verify_rows(self.lineage(df), rows)
 
     @contextmanager
-    def capture(self) -> Iterator[None]:
-        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md)."""
+    def capture(self, plan: Plan | None = None) -> Iterator[None]:
+        """Within the block, what actions compute is written down where it could not be told afterwards (capture.md).
+
+        `plan`: what is kept of the steps that it names; `w.strategy(...)` makes one (strategy.md)."""
         from whence.sql.capture import Capture
 
         self._store.make("sql", FACTS)
-        with Capture(self._plans()).open():
+        with Capture(self._plans(), plan).open():
             yield
+
+    def strategy(
+        self,
+        limit_disk: float | None = None,
+        limit_runtime: float | None = None,
+        workload: Iterable[Any] = (),
+        force: Mapping[Any, Any] | None = None,
+        workflow: Any = None,
+    ) -> Plan:
+        """What to keep of each step, so that the workload's questions take the least time (strategy.md).
+
+        `limit_disk`: bytes; `limit_runtime`: seconds added to a run; `workload`: (direction, start, to) or (direction,
+        start, to, weight); `force`: what a step keeps in any case. The plan is followed by being given to `execute`,
+        to `capture`, or to `w.context.strategy`."""
+        from whence.debug.planning import Rooms, plan_of
+
+        self._require_open()
+        rooms = Rooms(self._plans, lambda: self.catalog, lambda: self._array_runs.shelf, self._require_ours)
+        return plan_of(rooms, limit_disk, limit_runtime, workload, force, workflow)
 
     def explain(self, bad: DataFrame, good: DataFrame, **options: Any) -> Explanation:
         """Which conditions on columns set the bad rows apart from the good ones."""
@@ -113,7 +188,99 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+    def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
+        """What is asked, as a flow and records of its output."""
+        from pyspark import RDD
+
+        from whence.rdd import LineageRDD
+        from whence.sql.flow import SqlFlow
+
+        self._require_open()
+        if isinstance(asked, str):
+            from whence.debug.named import frame_by_name
+
+            trained = self._trained_on(asked)
+            asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
+        if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
+            raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+        if isinstance(asked, LineageRDD):
+            from whence.rdd.flow import RddFlow
+
+            if where is not None:
+                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            return RddFlow.of(asked)
+        if where is not None:
+            asked = asked.where(where)
+        flow = SqlFlow(self.lineage(asked, through=through))
+        return flow, flow.all()
+
+    def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
+        from whence.sql.trained import remember_training
+
+        remember_training(self._plans(), self._store.producers, path, rows, at)
+
+    def _trained_on(self, path: str) -> DataFrame | None:
+        """The rows that the model of this name was trained on."""
+        from whence.sql.trained import training_rows
+
+        return training_rows(self._plans(), self._store.producers, path) if "/" in path else None
+
+    def _models_behind(self, asked: Records) -> dict[str, Trace]:
+        """The models that gave columns of these rows, and the traces of what they were trained on."""
+        from whence.model.flow import Framed
+        from whence.sql.trained import UntoldTraining, attributes_of
+
+        known = self._watcher.trainings if self._watcher is not None else {}
+        numbers = attributes_of(self._plans(), asked.frame()) if known and isinstance(asked, Framed) else set()
+        found: dict[str, Trace] = {}
+        for training in dict.fromkeys(known[number] for number in sorted(numbers) if number in known):
+            name = training.path or training.model
+            while name in found:
+                name += "'"
+            rows = training.frame
+            if rows is None and training.path is not None:
+                rows = self._trained_on(training.path)
+            if rows is None:
+                raise UntoldTraining(name, "it was trained where whence was not attached, or with another store")
+            found[name] = self.backward(rows)
+        return found
+
+    @property
+    def _crossings(self) -> Crossings:
+        from whence.debug.crossing import Crossings
+
+        with self._opening:
+            if self._crossing is None:
+                from whence.debug.living import Living
+
+                openers: dict[str, Callable[[Product], Flow]] = {
+                    "actors": self._open_actors,
+                    "rdd": self._open_rdds,
+                    "sql": self._open_written,
+                    "arrays": lambda product: self._array_runs.open_flow(product),
+                }
+                has_arrays = self._store.location.top is not None
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
+                self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
+            return self._crossing
+
+    def _open_rdds(self, product: Product) -> Flow:
+        from whence.rdd.opening import open_flow
+
+        return open_flow(product, self.context)
+
+    def _open_written(self, product: Product) -> Flow:
+        from whence.sql.written_files import open_flow
+
+        return open_flow(product, self.spark, self.lineage)
+
+    def _open_actors(self, product: Product) -> Flow:
+        from whence.actors.opening import open_flow
+
+        return open_flow(product, self._actors_root)
+
+    def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+        """The lineage of a query, for the rooms that go into it themselves."""
         from whence.sql import SqlLineage
 
         self._require_open()
@@ -129,6 +296,7 @@ class Session:
                 made = Catalyst(self._spark)
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
+                made.memory.made = lambda products: self._store.producers.add(products)
                 self._catalyst = made
             return self._catalyst
 
@@ -153,13 +321,22 @@ class Session:
                 from whence.rdd import LineageContext
 
                 self._store.make()
-                self._context = LineageContext(self._spark.sparkContext, str(self._files))
+                self._context = LineageContext(
+                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                )
+                self._context.tracing = self.backward
             return self._context
 
     @property
     def _files(self) -> Path:
         """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
         location = self._store.location
+        if location.directory is None and "://" in location.tables:
+            raise StoreError(
+                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
+                "by Python processes, which need a directory that all machines share: attach with a store whose "
+                "tables= is such a path."
+            )
         return location.directory or Path(location.tables)
 
     # --- any code: actors
@@ -175,8 +352,13 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                self._actors = ActorStore(self._files / "actors")
+                self._actors = ActorStore(self._actors_root, self._store)
             return self._actors
+
+    @property
+    def _actors_root(self) -> str:
+        tables = self._store.location.tables
+        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -226,6 +408,33 @@ class Session:
         if hasattr(root, "_jdf"):
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
+
+    # --- arrays
+
+    def execute(
+        self,
+        wf: Any,
+        inputs: Mapping[Any, Any] | None = None,
+        strategies: Any = None,
+        limit_disk: float | None = None,
+        chunks: int | None = None,
+    ) -> ArrayRun:
+        """Run a workflow over arrays, or what numpy code on recorded arrays did, and keep it (docs/arrays.md)."""
+        return self._array_runs.execute(wf, inputs, strategies, limit_disk, chunks)
+
+    def reopen(self, run: str) -> ArrayRun:
+        """A run of before, by its id, in any process on the same store."""
+        return self._array_runs.reopen(run)
+
+    @property
+    def _array_runs(self) -> ArrayRuns:
+        with self._opening:
+            self._require_open()
+            if self._arrays is None:
+                from whence.debug.array_runs import ArrayRuns
+
+                self._arrays = ArrayRuns(self, self._store, self._files)
+            return self._arrays
 
     def close(self) -> None:
         """Give back everything that attaching and tracing took; traces end here too. Closing twice is harmless."""

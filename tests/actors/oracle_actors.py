@@ -50,7 +50,12 @@ class OracleActor:
 
 def trace(actors: list[OracleActor], links: list[tuple[int, int]], records: Any, direction: str, root: int) -> Any:
     """For each actor, the records found on its far side; a fixpoint over the links."""
-    wanted: dict[int, set[Any]] = {root: set(records)}
+    return trace_from(actors, links, {root: set(records)}, direction)
+
+
+def trace_from(
+    actors: list[OracleActor], links: list[tuple[int, int]], wanted: dict[int, set[Any]], direction: str
+) -> Any:
     while True:
         found = {n: actors[n].step(rs, direction) for n, rs in wanted.items()}
         grown = {n: set(rs) for n, rs in wanted.items()}
@@ -61,3 +66,14 @@ def trace(actors: list[OracleActor], links: list[tuple[int, int]], records: Any,
         if grown == wanted:
             return found
         wanted = grown
+
+
+def ends(actors: list[OracleActor], links: list[tuple[int, int]], found: dict[int, set[Any]], direction: str) -> Any:
+    """For each actor, those of the found records that no linked actor takes on."""
+    backward = direction == "backward"
+    left: dict[int, set[Any]] = {}
+    for n, records in found.items():
+        others = [actors[a if backward else b] for a, b in links if (b if backward else a) == n]
+        known = [r for other in others for r in (other.outputs if backward else other.inputs)]
+        left[n] = {r for r in records if not any(same(r, o) for o in known)}
+    return left

@@ -115,9 +115,9 @@ def RecordList(array: Any) -> list[Any]:
 )
 def test_ghost_tables_hold_every_overlap_and_no_other(written: list[Location], read: list[Location]) -> None:
     from whence.actors.read import overlap_pairs
-    from whence.actors.records import _location_array
+    from whence.actors.records import location_array
 
-    left, right = overlap_pairs(_location_array(written), _location_array(read))
+    left, right = overlap_pairs(location_array(written), location_array(read))
     got = sorted(zip(left.tolist(), right.tolist(), strict=True))
     assert got == [(n, m) for n, a in enumerate(written) for m, b in enumerate(read) if same(a, b)]
 

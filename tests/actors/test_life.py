@@ -61,6 +61,17 @@ def test_a_container_that_commits_sweeps_what_did_not(store: ActorStore) -> None
     assert set(store.trace(["word"], root=job).records) == {"line"}
 
 
+def test_an_attempt_that_captured_nothing_outdoes_a_later_one(store: ActorStore) -> None:
+    actor = store.register("split")
+    actor.capture("line", "word")
+    for attempt, words in ((1, []), (3, ["word"])):
+        with actor.task(3, attempt=attempt) as task:
+            for word in words:
+                task.capture("other line", word)
+    actor.commit()
+    assert set(store.trace(["word"], root=actor).records) == {"line"}
+
+
 def test_of_several_attempts_the_first_committed_counts(store: ActorStore) -> None:
     job = store.register("job", kind="job")
     actor = store.register("map", kind="map", parents=[job])

@@ -59,6 +59,12 @@ QUERIES = {
     "decimal": ("SELECT id, CAST(id * 100 AS DECIMAL(3, 0)) AS n FROM o WHERE id < 11", [10], None,
                 "NUMERIC_VALUE_OUT_OF_RANGE"),
     "map key": ("SELECT id, map(id, 1, 5L, 2) AS n FROM o", [5], None, "DUPLICATED_MAP_KEY"),
+    "map_from_arrays": ("SELECT id, map_from_arrays(array(id, 5L), array(1, 2)) AS n FROM o", [5], None,
+                        "DUPLICATED_MAP_KEY"),
+    "map_from_entries": (
+        "SELECT id, map_from_entries(array(struct(id AS k, 1 AS v), struct(6L AS k, 2 AS v))) AS n FROM o", [6], None,
+        "DUPLICATED_MAP_KEY"),
+    "map_concat": ("SELECT id, map_concat(map(id, 1), map(7L, 2)) AS n FROM o", [7], None, "DUPLICATED_MAP_KEY"),
     "from_json": ("""SELECT id, from_json(IF(id = 2, '{', '{"a": 1}'), 'a int', map('mode', 'FAILFAST')) AS n FROM o""",
                   [2], None, "MALFORMED_RECORD_IN_PARSING"),
     "filter": ("SELECT id FROM o WHERE shop >= 0 AND CAST(amount AS INT) > 7", [13], "CAST(amount AS INT)",
@@ -164,6 +170,37 @@ def test_a_scalar_subquery_of_more_than_one_row(w: whence.Session, orders: DataF
     culprit = guarded(w, query.collect)
     assert sorted(row.id for row in culprit.record) == [2, 7, 12, 17]
     assert sorted(row.id for row in culprit.sources[0].rows) == [2, 7, 12, 17]
+
+
+def test_a_scalar_subquery_of_more_than_one_row_for_a_row(w: whence.Session, orders: DataFrame) -> None:
+    query = orders.sparkSession.sql(
+        "SELECT id, (SELECT b.id FROM failing_orders b WHERE b.id IN (a.id, a.id - 3) AND b.id IN (4, 9, 12)) AS n "
+        "FROM failing_orders a WHERE id > 8"
+    )
+    culprit = guarded(w, query.collect)
+    assert culprit.condition.startswith("SCALAR_SUBQUERY_TOO_MANY_ROWS")
+    assert [row[0] for row in culprit.record] == [12, 12]
+    found = sorted(row.id for source in culprit.sources for row in source.rows)
+    assert set(found) == {9, 12}
+
+
+def test_a_sum_over_a_frame_that_overflows(w: whence.Session, orders: DataFrame) -> None:
+    query = orders.sparkSession.sql(
+        "SELECT id, sum(IF(id > 15, 9000000000000000000L, id)) OVER (PARTITION BY shop ORDER BY id "
+        "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM failing_orders WHERE shop = 2 OR id >= 16"
+    )
+    assert len(query.collect()) == 7
+    query = orders.sparkSession.sql(
+        "SELECT id, sum(IF(id > 11, 9000000000000000000L, id)) OVER (PARTITION BY shop ORDER BY id "
+        "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n FROM failing_orders WHERE shop = 2"
+    )
+    culprit = guarded(w, query.collect)
+    assert culprit.condition == "ARITHMETIC_OVERFLOW"
+    assert culprit.record.id == 17
+    assert sorted(row.id for row in culprit.sources[0].rows) == [12, 17]
+    with w.guard(on_error="quarantine") as guard:
+        assert sorted(row.id for row in query.collect()) == [2, 7, 12]
+    assert len(guard.records) == 1
 
 
 @pytest.mark.parametrize(

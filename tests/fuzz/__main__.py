@@ -2,9 +2,11 @@
 
     make fuzz                                             queries: rows, witnesses both ways, verify, exclude, counts
     make fuzz ARGS="--first 17 --rounds 1"                one round again: its seed makes the same queries
+    make fuzz ARGS="many --count 1000"                    10,000 queries, fewer questions about each; goes on when wrong
     make fuzz ARGS="rdd --count 300"                      RDD programs on Spark; --pairs: each operator after each other
     make fuzz ARGS="rdd --stages --count 20000"           programs of one stage, without Spark's jobs
     make fuzz ARGS="rdd-local --count 5000"               programs of several stages, without Spark's jobs
+    make fuzz ARGS="actors --count 3000"                  graphs of actors
 
 A wrong answer is shrunk to the smallest case that shows it, and printed with the seed that makes it again.
 """
@@ -16,13 +18,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from pyspark.sql import SparkSession
 
 import whence
-from fuzz import rdd_local, rdd_programs, sql_queries
+from fuzz import actor_graphs, rdd_local, rdd_programs, sql_many, sql_queries
 
 PER_ROUND = 50
 
@@ -35,6 +38,18 @@ def session(home: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
+        # Buffers are made for every operator and every task: for a few rows they were most of the work.
+        .config("spark.buffer.pageSize", "64k")
+        .config("spark.broadcast.blockSize", "16k")
+        .config("spark.broadcast.compress", "false")
+        .config("spark.broadcast.checksum", "false")
+        .config("spark.shuffle.compress", "false")
+        .config("spark.shuffle.spill.compress", "false")
+        .config("spark.shuffle.sort.initialBufferSize", "64")
+        .config("spark.ui.retainedJobs", "10")
+        .config("spark.ui.retainedStages", "10")
+        .config("spark.ui.retainedTasks", "10")
+        .config("spark.sql.ui.retainedExecutions", "2")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
@@ -89,12 +104,15 @@ def queries(arguments: list[str]) -> None:
 
 def main() -> None:
     kind, *rest = sys.argv[1:] or [""]
-    if kind == "rdd":
+    others: dict[str, Callable[[], None]] = {
+        "many": lambda: sql_many.main(session),
+        "rdd": rdd_programs.main,
+        "rdd-local": rdd_local.main,
+        "actors": actor_graphs.main,
+    }
+    if kind in others:
         sys.argv = ["make fuzz", *rest]
-        rdd_programs.main()
-    elif kind == "rdd-local":
-        sys.argv = ["make fuzz", *rest]
-        rdd_local.main()
+        others[kind]()
     else:
         queries(sys.argv[1:])
 

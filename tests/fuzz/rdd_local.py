@@ -135,19 +135,19 @@ def source(lc: LineageContext, records: list[Any], parts: int) -> LineageRDD:
         stream = io.BytesIO()
         serializer.dump_stream(iter(part), stream)  # type: ignore[no-untyped-call]
         held.append(stream.getvalue())
-    node = Node(next(lc._ids), "source", (), source=True)
+    node = Node(next(lc.book.ids), "source", (), source=True)
     base = Base(node, lambda: Held(held), serializer, sources=lambda: [(node.id, n) for n in range(parts)], batch=3)
     made = LineageRDD(lc, base, (), lambda: lc.spark.emptyRDD())
-    lc._sources[node.id] = made
+    lc.book.source_rdds[node.id] = made
     return made
 
 
 def _collected(lc: LineageContext, rdd: LineageRDD) -> tuple[list[Any], list[tuple[int, int, int]]]:
-    with lc._asked():
+    with lc.book.asked():
         info, view = rdd._recording_view()
     prev: Any = view._prev_jrdd
     records = [r for split in range(prev.size()) for r in _run(prev, view.func, view._prev_jrdd_deserializer, split)]
-    lc._take_commits()
+    lc.book.take_commits()
     return records, [(info.id, split, 0) for split in range(prev.size())]
 
 
@@ -173,7 +173,7 @@ def check_locally(lc: LineageContext, given: Program) -> None:
             made = op.carried(made, y) if op.two else op.carried(made)
         expected: list[Carried] = _collected(lc, made)[0]
     assert Counter(map(repr, records)) == Counter(repr(r) for r, _ in expected), f"{given}: other records"
-    tables = lc._open
+    tables = lc.book.tables
     found: list[Ids] = []
     forward: dict[tuple[str, int], set[int]] = {name: set() for name in names.values()}
     for key in keys:

@@ -138,7 +138,7 @@ def check(lc: LineageContext, given: Program, steps: bool = True) -> None:
         sides = zip((given.left, given.right), given.parts, strict=True)
         plain = given.build(*(lc.spark.parallelize(x, n) for x, n in sides))
         assert repr(records) == repr(plain.collect()), f"{given}: not the records of plain PySpark"
-    tables = lc._open
+    tables = lc.book.tables
     keys = captured(result)
     found: list[Ids] = []
     forward: dict[tuple[str, int], set[int]] = {name: set() for name in names.values()}
@@ -223,8 +223,8 @@ def check_stage(lc: LineageContext, given: Program, sizes: Sequence[int]) -> Non
         add = staticmethod(written.extend)
 
     stage = Stage(
-        next(lc._ids),
-        lc._directory,
+        next(lc.book.ids),
+        lc.book.directory,
         [(source.node.id, 0)],
         None,
         segments(steps, source.node),
@@ -240,18 +240,18 @@ def check_stage(lc: LineageContext, given: Program, sizes: Sequence[int]) -> Non
         carried = op.carried(carried)
     assert repr(records) == repr([x for x, _ in carried.records]), f"{given}: other records"
     key = (stage.stage, 0, 0)
-    table = lc._open[key]
+    table = lc.book.tables[key]
     assert written == [(*key, table.bytes, len(records), None)]
     touched: dict[int, list[int]] = {n: [] for n in range(len(given.left))}
     for position, (_, ids) in enumerate(carried.records):
-        state = lc._open.back_all({Place(*key, table.last): np.array([position])}, lambda _: None)
+        state = lc.book.tables.back_all({Place(*key, table.last): np.array([position])}, lambda _: None)
         (found,) = [positions.tolist() for positions in state.values()] or [[]]
         assert found == sorted(n for _, n in ids), f"{given}: record {position} came from {found}, not from {ids}"
         for _, n in ids:
             touched[n].append(position)
     place = Place(source.node.id, 0, -1, 0)
     for n, positions in touched.items():
-        state = lc._open.forth_all({place: np.array([n])}, lc._open.readers([key]), {key}, lambda _: None)
+        state = lc.book.tables.forth_all({place: np.array([n])}, lc.book.tables.readers([key]), {key}, lambda _: None)
         (found,) = [p.tolist() for p in state.values()] or [[]]
         assert found == positions, f"{given}: source record {n} touches {found}, not {positions}"
 

@@ -81,10 +81,10 @@ def happens(sc: SparkContext, what: str, home: Path) -> dict[str, Any]:
         found["error"] = str(said)
     found["wanted"] = [f"{n % 7} {n % 11}" for n in range(LINES) if n % 11 == 10]
     lc.sweep()
-    lc._take_commits()
-    files = [(d, f) for d, _, fs in os.walk(lc._directory) for f in fs]
+    lc.book.take_commits()
+    files = [(d, f) for d, _, fs in os.walk(lc.book.directory) for f in fs]
     found["left over"] = [f for d, f in files if f.endswith(".tmp")]
-    known = {(str(s), f"{p}-{a}") for (s, p), attempts in lc._tables.items() for a in attempts}
+    known = {(str(s), f"{p}-{a}") for (s, p), attempts in lc.book.committed.items() for a in attempts}
     found["unknown"] = [f for d, f in files if (os.path.basename(d), f) not in known]
     found["happened"] = os.path.exists(mark)
     return found

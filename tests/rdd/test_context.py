@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import whence
-from whence.rdd import LineageContext, LineageMissing, LineageRDD
+from whence.model.flow import Site
+from whence.rdd import LineageContext, LineageMissing, LineageRDD, RddFlow
+from whence.rdd.books import PastBook
 from whence.rdd.inside import NotOnTheWay
-from whence.rdd.past import PastRun
 
 TEXT = ["a b", "b c", "c a b b", "d"]
 
@@ -30,7 +31,7 @@ def of_a(counts: LineageRDD) -> list[Any]:
 
 
 def files(lc: LineageContext) -> list[str]:
-    return [f for _, _, found in os.walk(lc._directory) for f in found]
+    return [f for _, _, found in os.walk(lc.book.directory) for f in found]
 
 
 def test_capture_off_writes_nothing_and_a_later_trace_computes(w: whence.Session) -> None:
@@ -136,7 +137,7 @@ def test_store_removed_in_between(w: whence.Session) -> None:
     lc = w.context
     _, counts = counted(lc)
     counts.collect()
-    shutil.rmtree(lc._directory)
+    shutil.rmtree(lc.book.directory)
     with pytest.raises(LineageMissing, match="moved or removed"):
         counts.getLineage().goBackAll().collect()
 
@@ -177,14 +178,15 @@ def test_another_process_sees_what_was_cached_and_what_was_taken(w: whence.Sessi
     odd = doubled.map(lambda x: x + 1)
     assert odd.getLineage().count() == 10
     assert odd.take(3) == [1, 3, 5]
-    directory = lc._directory
+    directory = lc.book.directory
     w.close()
-    past = PastRun(directory)
-    cached, taken = past.results
-    assert [(x.part, x.number) for x in past.backward(cached, [(1, 2)])] == [(1, 2)]
-    (source,) = past.sources
-    assert [(x.result, x.part, x.number) for x in past.forward([(source, 0, 2)])] == [(cached, 0, 2), (taken, 0, 2)]
-    assert [x.result for x in past.forward([(source, 1, 2)])] == [cached]
+    past = RddFlow(PastBook(directory))
+    cached, taken = past.outputs
+    assert past.backward(past.take(cached, [(1, 2)])).found[past.inputs[0]].ids() == [(1, 2)]
+    (source,) = past.inputs
+    touched = past.forward(past.take(source, [(0, 2)])).found
+    assert {site: records.ids() for site, records in touched.items()} == {cached: [(0, 2)], taken: [(0, 2)]}
+    assert [*past.forward(past.take(source, [(1, 2)])).found] == [cached]
 
 
 def test_another_process_traces_from_the_store(w: whence.Session, tmp_path: Path) -> None:
@@ -195,22 +197,29 @@ def test_another_process_traces_from_the_store(w: whence.Session, tmp_path: Path
     keys = [k for k, _ in counts.collect()]
     where = keys.index("a")
     of_ab = sorted(keys.index(word) for word in ("a", "b"))  # the first line's words
-    directory = lc._directory
+    directory = lc.book.directory
     w.close()
-    past = PastRun(directory)
-    (name,) = past.results
-    found = past.backward(name, [(0, where)])
-    assert [(x.line, x.offset, x.path) for x in found] == [("a b", 0, str(path)), ("c a b b", 8, str(path))]
-    assert [(x.result, x.part, x.number) for x in past.forward(found[:1])] == [(name, 0, n) for n in of_ab]
-    assert past.forward([(past.sources[0], 0, 0)]) == past.forward(found[:1])
-    with pytest.raises(whence.StoreError, match="no source 'lines'"):
-        past.forward([("lines", 0, 0)])
-    with pytest.raises(whence.StoreError, match="no record 99"):
-        past.backward(name, [(0, 99)])
-    with pytest.raises(whence.StoreError, match="no result 'x'"):
-        past.backward("x", [(0, 0)])
-    with pytest.raises(whence.StoreError, match="no finished RDD run"):
-        PastRun(tmp_path)
+    past = RddFlow(PastBook(directory))
+    (result,), (source,) = past.outputs, past.inputs
+    assert source.key == f"files by byte: {path}"
+    answer = past.backward(past.take(result, [(0, where)]))
+    assert (answer.exact, answer.complete) == (True, True)
+    found = answer.found[source]
+    assert found.ids() == [(str(path), 0), (str(path), 8)]
+    assert found.values() == [("a b",), ("c a b b",)]
+    touched = past.forward(past.take(source, [(str(path), 0)])).found[result]
+    assert touched.ids() == [(0, n) for n in of_ab]
+    assert past.forward(found).found[result].count() == 3
+    for site, record, said in [
+        (Site("lines", "lines"), (0, 0), "knows nothing of lines"),
+        (result, (0, 99), "no record 99"),
+        (result, ("a", 1), "names no record of an RDD"),
+        (source, (str(path), 1), "has no record"),
+    ]:
+        with pytest.raises(whence.StoreError, match=said):
+            past.take(site, [record])
+    with pytest.raises(whence.StoreError, match="no RDD run to read"):
+        PastBook(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from whence.model import StoreError
-from whence.rdd import LineageContext
-from whence.rdd.past import PastRun
+from whence.rdd import LineageContext, RddFlow
+from whence.rdd.books import PastBook
 from whence.rdd.propagate import read_full
 
 
@@ -34,11 +34,12 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 def ask(directory: str) -> Any:
-    run = PastRun(directory)
-    (name,) = run.results
-    records = [(part, n) for part in range(2) for n in range(run.size(name, part))]
-    source = run.sources[0]
-    return [run.backward(name, [r]) for r in records], run.forward([(source, 0, 3)])
+    run = RddFlow(PastBook(directory))
+    (result,), (source,) = run.outputs, run.inputs
+    sizes = {key[1]: run.book.tables[key].n_out for r in run.book.results() for key in r.tables}
+    asked = [run.take(result, [(part, n)]) for part in range(2) for n in range(sizes[part])]
+    found = [run.backward(records).found[source].ids() for records in asked]
+    return found, run.forward(run.take(source, [(0, 4)])).found[result].ids()
 
 
 def test_each_file_damaged_in_turn(lc: LineageContext) -> None:
@@ -47,7 +48,7 @@ def test_each_file_damaged_in_turn(lc: LineageContext) -> None:
     result = made.groupByKey().mapValues(len)
     result.collect()
     lc.close()
-    home = Path(lc._directory)
+    home = Path(lc.book.directory)
     expected = ask(str(home))
     outcomes: Counter[str] = Counter()
     for file in sorted(p for p in home.rglob("*") if p.is_file()):
@@ -81,7 +82,7 @@ def test_a_run_that_is_damaged_is_warned_of(lc: LineageContext) -> None:
     lc.parallelize(range(3), 1).map(str).collect()
     lc.close()
     assert len(lc.runs()) == 1
-    book = Path(lc._directory) / "run.json"
+    book = Path(lc.book.directory) / "run.json"
     book.write_text(book.read_text().replace('"results"', '"other"'))
     with pytest.warns(UserWarning, match="A run is left out"):
         assert lc.runs() == []

@@ -69,7 +69,7 @@ def test_a_job_says_what_is_missing(lc: LineageContext, tmp_path: Path) -> None:
     lc.large = 5
     traced = counts.getLineage()
     assert traced.count() == 42
-    for file in Path(lc._directory).rglob("*-*"):
+    for file in Path(lc.book.directory).rglob("*-*"):
         file.unlink()
     with pytest.raises(LineageMissing, match="moved or removed"):
         traced.goBackAll().collect()

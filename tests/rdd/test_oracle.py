@@ -26,7 +26,7 @@ RECORDS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 10)), max_size=12
 
 def witnesses(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> list[frozenset[Any]]:
     """Of each record of an RDD, in order."""
-    tables = rdd.ctx._open
+    tables = rdd.ctx.book.tables
     found = []
     for key in captured(rdd):
         table = tables[key]
@@ -38,7 +38,7 @@ def witnesses(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> list[f
 
 def touched(rdd: LineageRDD, names: dict[tuple[int, int, int], Any]) -> dict[Any, set[int]]:
     """Of each source record, the numbers of the result's records."""
-    tables = rdd.ctx._open
+    tables = rdd.ctx.book.tables
     results = list(captured(rdd))
     readers = tables.readers(results)
     first = dict(zip(results, np.cumsum([0] + [tables[k].n_out for k in results]).tolist(), strict=False))

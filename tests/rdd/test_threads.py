@@ -25,7 +25,7 @@ def test_one_rdd_of_several_threads(lc: LineageContext) -> None:
     with ThreadPoolExecutor(3) as threads:
         found = list(threads.map(ask, range(3)))
     assert found == [list(range(key, 40, 4)) for key in range(3)]
-    stages = [info for info in lc._stages.values() if info.node is result.node]
+    stages = [info for info in lc.book.stages.values() if info.node is result.node]
     assert len(stages) == 1  # and not one for each thread, each with some of the tables
 
 
@@ -34,7 +34,7 @@ def test_a_trace_of_one_thread_does_not_switch_capture_on_for_another(lc: Lineag
     asking, done = threading.Event(), threading.Event()
 
     def trace() -> bool:
-        with lc._asked(), lc._inside(), lc._naming("trace"):
+        with lc.book.asked(), lc.book.inside(), lc.book.naming("trace"):
             asking.set()
             assert done.wait(WAIT)
             return lc.capturing
@@ -43,8 +43,8 @@ def test_a_trace_of_one_thread_does_not_switch_capture_on_for_another(lc: Lineag
         other = threads.submit(trace)
         assert asking.wait(WAIT)
         assert not lc.capturing
-        assert lc._label("map") == "map"
-        assert not lc._new_node("map", ()).hidden
+        assert lc.book.label("map") == "map"
+        assert not lc.book.new_node("map", ()).hidden
         done.set()
         assert other.result()
     assert lc.capture is False
@@ -54,7 +54,7 @@ def test_a_trace_leaves_the_threads_job_description_and_tags(lc: LineageContext)
     lc.spark.setJobDescription("nightly load")
     lc.spark.addJobTag("mine")
     try:
-        with lc._job("tracing"):
+        with lc.book.job("tracing"):
             assert set(lc.spark.getJobTags()) == {"mine", QUIET, AGAIN}
         assert lc.spark.getLocalProperty("spark.job.description") == "nightly load"
         assert set(lc.spark.getJobTags()) == {"mine"}

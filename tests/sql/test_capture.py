@@ -80,7 +80,7 @@ REFUSED = (
 @pytest.mark.parametrize("query", REFUSED)
 def test_uncertain_results_are_refused_without_capture(session: whence.Session, query: str) -> None:
     with pytest.raises(whence.NonDeterministic, match="capture"):
-        _ = session.backward(session.spark.sql(query))._found
+        _ = session.backward(session.spark.sql(query)).witness_counts
 
 
 def test_uncertain_results_are_traced_as_they_came_out(session: whence.Session) -> None:

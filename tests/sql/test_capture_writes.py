@@ -158,7 +158,7 @@ def test_the_catalogue_sees_what_the_user_wrote(session: whence.Session, home: P
 
 
 def test_a_streams_batch(session: whence.Session, home: Path) -> None:
-    """The batch's rows are written down: they are the first source, in this process and in others."""
+    """A batch is the stream's query over its files: these are the first source."""
     spark = session.spark
     schema = "rid bigint, customer string, amount bigint"
 
@@ -170,9 +170,9 @@ def test_a_streams_batch(session: whence.Session, home: Path) -> None:
         query = stream.writeStream.foreachBatch(keep).trigger(availableNow=True).start()
         query.awaitTermination()
     trace = session.backward(spark.read.parquet(str(home / "sums")).where("customer = 'c2'"))
-    assert [name.split("-")[0] for name in trace.sources] == ["batch"]
-    (rows,) = trace.sources.values()
-    assert rids(rows) == of("c2")
+    assert list(trace.sources) == ["orders"]
+    assert rids(trace["orders"]) == of("c2")
+    assert trace.notes == ()
     assert trace.verify().ok
 
 

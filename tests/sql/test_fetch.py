@@ -9,9 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Row
 
 import whence
+from whence.debug.trace import Trace
 from whence.sql import fetch
+from whence.sql.flow import SqlRecords
 
 
 def write(folder: Path) -> None:
@@ -30,12 +33,18 @@ def write(folder: Path) -> None:
         pq.write_table(table, folder / f"part {part}.parquet", row_group_size=16)
 
 
+def by_position(w: whence.Session, trace: Trace, source: str, count: int) -> list[Row] | None:
+    records = trace._end(source)[2]
+    assert isinstance(records, SqlRecords)
+    (place,) = records.places
+    return fetch.first_rows(w._plans(), place, records.question.ids_of([place]), count)
+
+
 def test_rows_by_position_are_the_rows_of_the_scan(w: whence.Session, tmp_path: Path) -> None:
     write(tmp_path / "goods")
     goods = w.spark.read.parquet(str(tmp_path / "goods"))
     trace = w.backward(goods.groupBy("day").count().where("day = date'2024-01-08'"))
-    (place,) = trace._names["goods"]
-    found = fetch.first_rows(w._plans(), place, trace._ids_of([place]), 50)
+    found = by_position(w, trace, "goods", 50)
     assert found is not None, "nothing here is out of the ordinary"
     assert sorted(found) == sorted(goods.where("day = date'2024-01-08'").collect())
     assert len(found) == trace.witness_counts["goods"] == 11
@@ -52,6 +61,5 @@ def test_what_is_out_of_the_ordinary_is_left_to_spark(w: whence.Session, tmp_pat
         frame.write.parquet(where)
     read = w.spark.read.parquet(where)
     trace = w.backward(read.where("id = 7"))
-    (place,) = trace._names["t"]
-    assert fetch.first_rows(w._plans(), place, trace._ids_of([place]), 5) is None
+    assert by_position(w, trace, "t", 5) is None
     assert trace.first_rows("t", 5) == read.where("id = 7").collect()

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from whence.model import StoreError
+from whence.model.redact import redact
 from whence.store import private
 
 _SEAL = "crc32"
@@ -78,7 +80,15 @@ class Files:
         from pyarrow import fs
 
         if "://" in root:
-            self._fs, self._root = fs.FileSystem.from_uri(root)
+            try:
+                self._fs, self._root = fs.FileSystem.from_uri(root)
+            except (OSError, ValueError) as problem:  # Arrow's errors are one or the other
+                raise StoreError(
+                    f"Actors cannot keep their logs at {redact(root)}: pyarrow does not reach it from here "
+                    f"({redact(str(problem)).splitlines()[0]}). Their logs need a directory that every machine of the "
+                    "job sees under the same path, or a URL that pyarrow reaches: s3://, gs://, or hdfs:// where "
+                    "Hadoop's libhdfs is installed."
+                ) from problem
             self._local = False
         else:
             self._fs, self._root = fs.LocalFileSystem(), os.path.abspath(root)

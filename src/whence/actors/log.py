@@ -16,7 +16,8 @@ from collections.abc import Collection, Hashable
 from typing import Any
 
 from whence.actors.files import Files, sealed
-from whence.actors.records import INT, LOCATION, STR, columns, domain_of, pair_columns
+from whence.actors.records import INT, LOCATION, STR, columns, domain_of, files_in, pair_columns
+from whence.store.names import file_key
 
 BATCH = 1 << 17  # associations held in memory before they are written
 
@@ -47,6 +48,7 @@ class Log:
         self._lock = threading.Lock()
         self._writers: dict[Any, Any] = {}
         self._parts: list[dict[str, Any]] = []
+        self._named: dict[str, dict[str, str]] = {}  # input or output -> file as a Location names it -> its key
         self._pairs: list[tuple[Any, Any]] = []
         self._inputs: list[tuple[int, int, Any]] = []
         self._outputs: list[tuple[int, int, Any]] = []
@@ -123,6 +125,10 @@ class Log:
         import pyarrow.parquet as pq
 
         table = pa.Table.from_arrays(arrays, names=names)
+        for side, array in zip(names, arrays, strict=True):
+            if domain_of(array) == LOCATION:
+                known = self._named.setdefault(side, {})
+                known.update((file, file_key(file)) for file in files_in(array) if file not in known)
         key = (kind, *(domain_of(a) for a in arrays))
         if key not in self._writers:
             if self._files is None:
@@ -162,20 +168,29 @@ class Log:
                 chosen = (a if positions is None else a.take(positions) for a in (sets_array, times_array))
                 self._write(kind, ["set", "time", kind[:-1]], [*chosen, array])
 
-    def commit(self) -> str | None:
-        """Write the manifest: from here on the log counts. The name of the log, or None when it holds nothing."""
+    def commit(self, *, also_nothing: bool = False) -> str | None:
+        """Write the manifest: from here on the log counts. The name of the log, or None when it holds nothing, unless
+        that is to be remembered."""
         with self._lock:
             self._flush()
+            if also_nothing and self._files is None:
+                self._files = Files(self._root)
             for writer, sink, entry in self._writers.values():
                 writer.close()
                 sink.close()
                 entry |= {"bytes": sink.bytes, "crc32": sink.crc32}
-            if not self._parts or self._files is None:
+            if self._files is None or not (self._parts or also_nothing):
                 return None
-            manifest = {"task": self._task, "attempt": self._attempt, "own": self._own, "parts": self._parts}
+            manifest = {
+                "task": self._task,
+                "attempt": self._attempt,
+                "own": self._own,
+                "parts": self._parts,
+                "files": self._named,  # a relative path means something in the process that wrote it only
+            }
             self._files.write(sealed(manifest), "logs", self._actor, f"{self._name}.json")
             name, self._name = self._name, uuid.uuid4().hex
-            self._parts, self._writers = [], {}
+            self._parts, self._writers, self._named = [], {}, {}
             return name
 
     def abandon(self) -> None:
@@ -185,7 +200,7 @@ class Log:
                 sink.close()
                 if self._files is not None:
                     self._files.delete("logs", self._actor, entry["file"])
-            self._parts, self._writers = [], {}
+            self._parts, self._writers, self._named = [], {}, {}
             self._pairs, self._inputs, self._outputs, self._bulk = [], [], [], []
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -200,6 +215,9 @@ class Log:
 class NoLog(Log):
     """Of a task that runs the user's function once more, to answer a question: what it captures was captured before."""
 
+    def commit(self, *, also_nothing: bool = False) -> str | None:
+        return None
+
     def pair(self, i: Any, o: Any) -> None:
         pass
 
@@ -210,4 +228,7 @@ class NoLog(Log):
         pass
 
     def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        pass
+
+    def reset(self, tags: Collection[Hashable]) -> None:
         pass

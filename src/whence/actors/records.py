@@ -107,7 +107,7 @@ def identify(value: Record) -> Name:
     return hash_record(value)
 
 
-def _location_array(values: Sequence[Location]) -> Any:
+def location_array(values: Sequence[Location]) -> Any:
     import pyarrow as pa
 
     files, offsets, lengths = zip(*values, strict=True) if values else ((), (), ())
@@ -143,7 +143,7 @@ def domain_of(array: Any) -> str:
 def _from_names(names: Sequence[Any], domain: str) -> Any:
     import pyarrow as pa
 
-    return _location_array(names) if domain == LOCATION else pa.array(names, arrow_type(domain))
+    return location_array(names) if domain == LOCATION else pa.array(names, arrow_type(domain))
 
 
 def columns(values: Any) -> list[tuple[Any, Any]]:
@@ -205,6 +205,11 @@ def pair_columns(inputs: Any, outputs: Any) -> Iterator[tuple[Any, Any]]:
             both, at_i, at_o = np.intersect1d(slots_i, slots_o, assume_unique=True, return_indices=True)
             if len(both):
                 yield array_i.take(at_i), array_o.take(at_o)
+
+
+def files_in(locations: Any) -> list[str]:
+    """The files that an array of locations names, each once."""
+    return locations.field("file").unique().to_pylist()  # type: ignore[no-any-return]
 
 
 def to_names(array: Any) -> list[Name]:

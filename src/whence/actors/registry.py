@@ -14,6 +14,7 @@ everything that it is given. Ids become paths, so what is no id is not read.
 from __future__ import annotations
 
 import json
+import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -22,6 +23,9 @@ from typing import Any
 
 from whence.actors.files import Files, sealed, unsealed
 from whence.model import StoreError
+
+Version = tuple[int, int]
+"""Length and mtime in ms of a file on this machine."""
 
 _ENDING = ".committed"
 _ID = re.compile("[0-9a-f]{32}")
@@ -44,6 +48,14 @@ class LogDamaged(StoreError):
 
 
 @dataclass(frozen=True)
+class RowKeys:
+    """Which columns name a row where the actor runs inside an operator of Spark's: one value, or a tuple of several."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ActorSpec:
     id: str
     name: str
@@ -54,6 +66,7 @@ class ActorSpec:
     materialized: bool = False  # its input outlives the run, so a replay can start here
     restart: str | None = None  # module:function, when it can be imported
     signature: str | None = None  # of whoever registered it, if it has a restart function
+    rows: RowKeys | None = None
 
     def dumps(self) -> bytes:
         return sealed(asdict(self))
@@ -62,7 +75,9 @@ class ActorSpec:
     def loads(cls, data: bytes, actor: str) -> ActorSpec:
         try:
             values = unsealed(data)
-            spec = cls(**{**values, "parents": tuple(values["parents"])})
+            rows = values.get("rows")
+            keys = None if rows is None else RowKeys(tuple(rows["inputs"]), tuple(rows["outputs"]))
+            spec = cls(**{**values, "parents": tuple(values["parents"]), "rows": keys})
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError(f"What the store says of the actor {actor} cannot be read: {error}.") from error
         texts = (spec.name, spec.kind, spec.path, spec.restart or "", spec.signature or "", *spec.parents)
@@ -77,7 +92,8 @@ class ActorSpec:
 
     def signed(self) -> bytes:
         """All that decides what a restart does, alike before and after it was in a file."""
-        values = {name: value for name, value in asdict(self).items() if name != "signature"}
+        without = ("signature", *(() if self.rows is not None else ("rows",)))
+        values = {name: value for name, value in asdict(self).items() if name not in without}
         return json.dumps(json.loads(json.dumps(values)), sort_keys=True).encode()
 
 
@@ -92,6 +108,30 @@ class Part:
     task: str
     bytes: int | None = None  # None: written before lengths and checksums were kept
     crc32: int | None = None
+
+
+@dataclass(frozen=True)
+class Named:
+    """The files that an actor's locations name: name -> keys (store.names), of its inputs and of its outputs."""
+
+    inputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outputs: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, manifests: Iterable[Mapping[str, Any]]) -> Named:
+        found: dict[str, dict[str, set[str]]] = {"input": {}, "output": {}}
+        for manifest in manifests:
+            for side, named in manifest.get("files", {}).items():
+                for name, key in named.items():
+                    found[side].setdefault(name, set()).add(key)
+        return cls(*({name: frozenset(keys) for name, keys in found[side].items()} for side in ("input", "output")))
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(key for side in (self.inputs, self.outputs) for keys in side.values() for key in keys)
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs or self.outputs)
 
 
 def _part(file: str) -> str:
@@ -128,6 +168,7 @@ class Registry:
             for parent in spec.parents:
                 self._contained.setdefault(parent, []).append(spec.id)
         self._parts: dict[str, list[Part]] = {}
+        self._named: dict[str, Named | None] = {}
         self._ends: dict[str, tuple[set[str], set[str]]] = {}
 
     @classmethod
@@ -176,10 +217,25 @@ class Registry:
         if actor not in self.committed:
             return []
         if actor not in self._parts:
-            self._parts[actor] = [part for parts in self._winners(actor).values() for part in parts]
+            winners = self._winners(actor)
+            self._parts[actor] = [part for _, parts in winners.values() for part in parts]
+            manifests = [manifest for manifest, _ in winners.values()]
+            self._named[actor] = Named.of(manifests) if all("files" in m for m in manifests) else None
         return self._parts[actor]
 
-    def _winners(self, actor: str) -> dict[str, list[Part]]:
+    def named(self, actor: str) -> Named | None:
+        """The files that its locations name; None where that was not kept when it was captured."""
+        return self._named[actor] if self.parts(actor) else Named()
+
+    def versions(self, actor: str) -> dict[str, set[Version]]:
+        """The files that it read and wrote, by their keys, as they were when it committed."""
+        found: dict[str, set[Version]] = {}
+        for name in self._commits.get(actor, ()):
+            for key, version in self._commit(actor, name).get("files", {}).items():
+                found.setdefault(key, set()).add((int(version[0]), int(version[1])))
+        return found
+
+    def _winners(self, actor: str) -> dict[str, tuple[Mapping[str, Any], list[Part]]]:
         best: dict[str, int] = {}
         manifests = []
         listed = self._listed(actor)
@@ -207,24 +263,33 @@ class Registry:
             except (ValueError, KeyError, TypeError) as failed:
                 raise LogDamaged(self.specs[actor].path, f"logs/{actor}/{name}", failed) from failed
             manifests.append((name, manifest, found))
-        return {name: found for name, manifest, found in manifests if manifest["attempt"] == best[manifest["task"]]}
+        return {n: (m, found) for n, m, found in manifests if m["attempt"] == best[m["task"]]}
 
     def _listed(self, actor: str) -> set[str] | None:
         """The logs that the actor's commits name; None for a commit of before they did."""
         found: set[str] = set()
         for name in self._commits.get(actor, ()):
-            data = self._files.read("registry", name)
-            if not data:
+            told = self._commit(actor, name)
+            if not told:
                 return None
-            try:
-                found.update(_manifest(log) for log in unsealed(data)["logs"])
-            except (ValueError, KeyError, TypeError) as failed:
-                raise LogDamaged(self.specs[actor].path, f"registry/{name}", failed) from failed
+            found.update(_manifest(log) for log in told["logs"])
         return found
+
+    def _commit(self, actor: str, name: str) -> dict[str, Any]:
+        data = self._files.read("registry", name)
+        if not data:
+            return {}
+        try:
+            told = unsealed(data)
+            for log in told["logs"]:
+                _manifest(log)
+            return told
+        except (ValueError, KeyError, TypeError) as failed:
+            raise LogDamaged(self.specs[actor].path, f"registry/{name}", failed) from failed
 
     def winning_files(self, actor: str) -> set[str]:
         winners = self._winners(actor)
-        return set(winners) | {part.file for parts in winners.values() for part in parts}
+        return set(winners) | {part.file for _, parts in winners.values() for part in parts}
 
     def has_log(self, actor: str) -> bool:
         return bool(self.parts(actor))
@@ -260,10 +325,32 @@ class Registry:
         return {(x, y) for a, b in self.links for x in self.givers(a) for y in self.takers(b) if x != y}
 
 
-def commit(files: Files, actor: str) -> None:
-    """The actor has ended well: the logs that it has now count, and no later ones."""
+def version_of(key: str) -> Version | None:
+    """Of a file on this machine; None for others, and for names that are of no file."""
+    try:
+        status = os.stat(key) if key.startswith("/") else None
+    except OSError:
+        return None
+    return None if status is None else (status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def commit(files: Files, actor: str) -> Named:
+    """The actor has ended well: the logs that it has now count, and no later ones. The files that they name."""
     logs = [name for name in files.names("logs", actor) if name.endswith(".json")]
-    files.write(sealed({"logs": logs}), "registry", f"{actor}.{uuid.uuid4().hex}{_ENDING}")
+    named = Named.of(_readable(files, actor, logs))
+    versions = {key: version for key in sorted(named.keys) if (version := version_of(key)) is not None}
+    files.write(sealed({"logs": logs, "files": versions}), "registry", f"{actor}.{uuid.uuid4().hex}{_ENDING}")
+    return named
+
+
+def _readable(files: Files, actor: str, logs: Iterable[str]) -> list[dict[str, Any]]:
+    found = []
+    for name in logs:
+        try:
+            found.append(unsealed(files.read("logs", actor, name) or b""))
+        except ValueError:  # whoever asks will be told
+            continue
+    return found
 
 
 def sweep(files: Files, container: str | None = None) -> int:

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from whence.actors.files import Files, unsealed
+from whence.actors.products import Teller
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
-from whence.actors.registry import ActorSpec, LogDamaged, Registry, is_id, sweep
+from whence.actors.registry import ActorSpec, LogDamaged, Registry, RowKeys, is_id, sweep
 from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
 from whence.actors.worker import Actor, Mode, in_spark_task
 from whence.model import StoreError, WhenceError
-from whence.store import Seal, Unsigned
+from whence.store import Seal, Store, Unsigned
 
 Restart = Callable[[str, Mapping[str, Any]], Any]
 
@@ -42,15 +43,18 @@ class Failure:
 class ActorStore:
     """Actors kept under one directory (or URL). It pickles: processes and tasks may register actors themselves."""
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, store: Store | None = None) -> None:
+        """`store`: told which files the actors made and read, so that the traces of others lead on into them. By
+        default the whence store of which `root` is the directory `actors`, or else `root` itself."""
         self._root = str(root) if "://" in str(root) else os.path.abspath(root)
+        self._teller = Teller.around(self._root, store)
         self._files = Files(self._root)
         self._seal = Seal()
         self._restarts: dict[str, tuple[Restart, ActorSpec]] = {}
         self._plan: ReplayPlan | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self._root, self._replaying())
+        return _revive, (self._root, self._replaying(), self._teller)
 
     @property
     def root(self) -> str:
@@ -65,11 +69,15 @@ class ActorStore:
         conf: Mapping[str, Any] | None = None,
         restart: Restart | None = None,
         materialized: bool = False,
+        input_key: str | Sequence[str] | None = None,
+        output_key: str | Sequence[str] | None = None,
     ) -> Actor:
         """A new actor. `parents` contain it: they start it and cannot end before it.
 
         `restart(name, conf)` runs it again; `materialized` says that what it reads outlives the run. Both together
-        make it a place where a replay can start.
+        make it a place where a replay can start. `input_key` and `output_key`: the columns whose values name the rows
+        that it captures inside `mapInPandas`, `mapInArrow` or `mapPartitions` ("*": the whole record), so that what it
+        captures is the lineage of that operator.
         """
         if not isinstance(name, str) or not isinstance(kind, str):
             raise TypeError(f"An actor's name and kind are texts, not {name!r} and {kind!r}.")
@@ -82,7 +90,8 @@ class ActorStore:
         if restart is not None and "<" not in restart.__qualname__ and restart.__module__ != "__main__":
             reference = f"{restart.__module__}:{restart.__qualname__}"
         path = container + name.replace("%", "%25").replace("/", "%2F")  # a/b is no b inside of a
-        spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference)
+        rows = _row_keys(name, input_key, output_key)
+        spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference, rows=rows)
         try:
             spec.dumps()
         except (TypeError, ValueError) as error:
@@ -99,7 +108,7 @@ class ActorStore:
         self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
         if restart is not None:
             self._restarts[spec.id] = restart, spec
-        return Actor(spec, self._root)
+        return Actor(spec, self._root, teller=self._teller)
 
     def _signed(self, spec: ActorSpec) -> ActorSpec:
         """Later programs restart only what they know to come from this user; without a key there is no restart."""
@@ -279,7 +288,15 @@ class ActorStore:
         return self._files
 
 
-def _revive(root: str, plan: ReplayPlan | None) -> ActorStore:
+def _row_keys(name: str, inputs: str | Sequence[str] | None, outputs: str | Sequence[str] | None) -> RowKeys | None:
+    if inputs is None and outputs is None:
+        return None
+    if not inputs or not outputs:
+        raise ValueError(f"input_key= and output_key= of the actor {name!r} go together: each names columns of rows.")
+    return RowKeys(*((key,) if isinstance(key, str) else tuple(key) for key in (inputs, outputs)))
+
+
+def _revive(root: str, plan: ReplayPlan | None, teller: Teller) -> ActorStore:
     store = ActorStore(root)
-    store._plan = plan
+    store._plan, store._teller = plan, teller
     return store

@@ -98,9 +98,44 @@ class TracingDataflow:
     @property
     def records(self) -> RecordSet:
         """The records at the far end: where no further actor takes the trace on."""
-        far = {a for a, _ in self.edges} if self.direction == "forward" else {b for _, b in self.edges}
-        ends = [s for s in self.steps if s.actor.id not in far and s.actor.kind != GHOST]
-        return _union((s.inputs if self.direction == "backward" else s.outputs) for s in ends)
+        return _union(records for _, records in self.ends)
+
+    @property
+    def ends(self) -> list[tuple[TracingTable, RecordSet]]:
+        """For each actor, those of its records at the far side that no other actor of the trace takes on."""
+        backward = self.direction == "backward"
+        tables = {s.actor.id: s for s in self.steps if s.actor.kind != GHOST}
+        others: dict[str, list[RecordSet]] = {}
+        for a, b in self.edges:
+            if backward:
+                others.setdefault(b, []).append(tables[a].outputs)
+            else:
+                others.setdefault(a, []).append(tables[b].inputs)
+        ends = []
+        for actor, table in tables.items():
+            far = table.inputs if backward else table.outputs
+            left = without(far, _union(others[actor])) if actor in others else far
+            if len(left):
+                ends.append((table, left))
+        return ends
+
+    @property
+    def widened(self) -> tuple[str, ...]:
+        """Why there may be more here than is needed: capture says which records belong together, so that is never."""
+        return ()
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """Where the trace stops short of what there was, and why."""
+        return self.exactness.notes
+
+    @property
+    def flow(self) -> Any:
+        """The graph of actors that was traced, as every other lineage is seen (model.flow.Flow)."""
+        from whence.actors.flow import ActorFlow
+
+        around = [s.actor.id for s in self.steps if s.actor.kind != GHOST]
+        return ActorFlow(self.store.files, self.registry, around, self.store.root)
 
     def inputs(self, container: Any) -> RecordSet:
         """The traced records that this actor, or what it contains, took from outside: cross-level by containment."""
@@ -125,6 +160,13 @@ class TracingDataflow:
                     group[member] = group[a]
         kept = {id(g): g for g in group.values()}
         return tuple(tuple(s for s in self.steps if s.actor.id in g) for g in kept.values())
+
+
+def without(records: RecordSet, others: RecordSet) -> RecordSet:
+    """Those that none of the others meets."""
+    import pyarrow as pa
+
+    return RecordSet([array.filter(pa.array(~matches(array, others))) for array in records.arrays.values()])
 
 
 def _union(sets: Any) -> RecordSet:
@@ -206,7 +248,7 @@ def walk(
                 a, b = (other, node) if backward else (node, other)
                 steps += _ghosts(registry, taken, a, b, backward)
         steps.append(TracingTable(registry.specs[node], inputs, outputs, logs[node]))
-    notes = Exactness(registry.notes) | _gaps(registry, set(taken), backward)
+    notes = Exactness(registry.notes) | gaps(registry, set(taken), backward)
     # a ghost stands between its two actors, on the far side of the nearer one
     steps.sort(key=lambda s: (place[_near_end(s.actor, backward)], s.actor.kind == GHOST))
     return TracingDataflow(direction, asked, tuple(steps), edges, notes, registry)
@@ -236,7 +278,7 @@ def _ghosts(
     return [TracingTable(spec, RecordSet([pair[0]]), RecordSet([pair[1]]), _ghost=pair)]
 
 
-def _gaps(registry: Registry, taken: set[str], backward: bool) -> Exactness:
+def gaps(registry: Registry, taken: set[str], backward: bool) -> Exactness:
     """A flow link to an actor without a committed log is a hole in the answer, and is told."""
     result = EXACT
     for a, b in sorted(registry.links):

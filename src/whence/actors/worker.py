@@ -12,15 +12,17 @@ import threading
 import uuid
 import warnings
 import weakref
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from whence.actors.files import Files, sealed
 from whence.actors.log import Log, NoLog
+from whence.actors.products import Teller
 from whence.actors.records import Location, Name, Record, identify, to_json
-from whence.actors.registry import ActorSpec, commit, sweep
+from whence.actors.registry import ActorSpec, RowKeys, commit, sweep
 from whence.model import WhenceError
 from whence.model.quiet import AGAIN, is_again
 from whence.model.text import visible
@@ -33,6 +35,8 @@ _JOB_TAGS = "spark.job.tags"  # a property of Spark's jobs, which their tasks se
 _task_logs: dict[tuple[str, int, int, int], Log] = {}
 _opening = threading.Lock()
 _handles: weakref.WeakSet[Actor] = weakref.WeakSet()
+# While a question runs the user's function again: what actors tell there of rows, in place of their logs.
+_listening: Listening | None = None
 
 
 def _forget_logs_of_the_forking_process() -> None:
@@ -115,10 +119,16 @@ class Actor:
     """Something that turns input records into output records, and says so."""
 
     def __init__(
-        self, spec: ActorSpec, root: str, mode: Mode = Mode(), task: tuple[str, int] | None = None  # noqa: B008
-    ) -> None:  # fmt: skip
+        self,
+        spec: ActorSpec,
+        root: str,
+        mode: Mode = Mode(),  # noqa: B008
+        task: tuple[str, int] | None = None,
+        teller: Teller | None = None,
+    ) -> None:
         self.spec = spec
         self._root = root
+        self._teller = teller
         self._mode = mode
         self._task = task
         self._log: Log | None = None
@@ -142,7 +152,7 @@ class Actor:
         return visible(f"<{self.kind} {self.spec.path}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self.spec, self._root, self._mode, self._task, self._to_ship())
+        return _revive, (self.spec, self._root, self._mode, self._task, self._teller, self._to_ship())
 
     def _to_ship(self) -> Any:
         module = sys.modules.get("pyspark.core.context")
@@ -152,6 +162,8 @@ class Actor:
         return self._accumulator
 
     def _open(self) -> Log:
+        if _listening is not None:
+            return self._heard(_listening)
         if is_again():
             return _NO_LOG
         log = self._log
@@ -159,6 +171,13 @@ class Actor:
             with _opening:
                 log = self._log or self._open_log()
         return log
+
+    def _heard(self, listening: Listening) -> Log:
+        own: Log = _NO_LOG
+        if listening.also:
+            with listening.paused():
+                own = self._open()
+        return listening.log_of(self.spec, own)
 
     def _open_log(self) -> Log:
         if self._task is not None:
@@ -246,8 +265,10 @@ class Actor:
 
     def reset(self, tag: Any = None) -> None:
         """What leaves from now on under this tag owes nothing to what has arrived so far."""
-        if self._log is not None:
-            self._log.reset(_as_tags(tag))
+        log = self._log or _NO_LOG
+        if _listening is not None:
+            log = _listening.log_of(self.spec, log)
+        log.reset(_as_tags(tag))
 
     def fail(self, i: Record, o: Record | None = None, error: BaseException | str = "") -> None:
         """Input i made the actor fail. Seen at once, without a commit: a failing actor seldom reaches one."""
@@ -268,7 +289,7 @@ class Actor:
 
         It commits when the block ends well. Of several attempts at the same task the lowest committed one counts.
         """
-        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt))
+        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt), self._teller)
 
     def __enter__(self) -> Actor:
         return self
@@ -283,26 +304,141 @@ class Actor:
 
     def commit(self) -> None:
         """This actor (or task) has ended well: from now on questions see it."""
-        if self._log is not None:
+        filtered = self._mode.filter is not None and not self._mode.observe
+        if self._task is not None and not filtered:
+            self._open().commit(also_nothing=True)  # an attempt that captured nothing outdoes a later one, too
+        elif self._log is not None:
             self._log.commit()
         if self._task is not None or _spark_task() is not None:
             return
-        if self._mode.filter is not None and not self._mode.observe:
+        if filtered:
             return
         if self._accumulator_context is not None:
             lost = [n for n in self._accumulator.value if n.startswith("lost ")]
             if lost:
                 warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
         files = Files(self._root)
-        commit(files, self.id)
+        named = commit(files, self.id)
+        if self._teller is not None:
+            self._teller.tell(self._root, self.id, named)
         try:
             sweep(files, self.id)
         except WhenceError as error:
             warnings.warn(f"What did not commit of {self} was left in the store: {error}", stacklevel=2)
 
 
-def _revive(spec: ActorSpec, root: str, mode: Mode, task: tuple[str, int] | None, accumulator: Any) -> Actor:
-    actor = Actor(spec, root, mode, task)
+class Told(NoLog):
+    """What one actor says while somebody listens: the names of the inputs of each output."""
+
+    def __init__(self) -> None:
+        super().__init__("", "", "", 0)
+        self.inputs_of: dict[Name, dict[Name, None]] = {}
+        self._arrived: dict[Hashable, list[Name]] = {}
+
+    def after(self, log: Log) -> Log:
+        """What is said goes to that log as well."""
+        return self if log is _NO_LOG else _Both(self, log)
+
+    def pair(self, i: Any, o: Any) -> None:
+        if o is not None:
+            self.inputs_of.setdefault(identify(o), {}).update({} if i is None else {identify(i): None})
+
+    def pairs(self, inputs: Any, outputs: Any) -> None:
+        for i, o in zip(_listed(inputs), _listed(outputs), strict=True):
+            self.pair(i, o)
+
+    def input(self, record: Any, tags: Collection[Hashable]) -> None:
+        for tag in tags:
+            self._arrived.setdefault(tag, []).append(identify(record))
+
+    def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        found = self.inputs_of.setdefault(identify(record), {})
+        for tag in tags:
+            found.update(dict.fromkeys(self._arrived.get(tag, ())))
+
+    def reset(self, tags: Collection[Hashable]) -> None:
+        for tag in tags:
+            self._arrived.pop(tag, None)
+
+
+class _Both(NoLog):
+    def __init__(self, told: Told, log: Log) -> None:
+        super().__init__("", "", "", 0)
+        self._two = (told, log)
+
+    def pair(self, i: Any, o: Any) -> None:
+        for log in self._two:
+            log.pair(i, o)
+
+    def pairs(self, inputs: Any, outputs: Any) -> None:
+        for log in self._two:
+            log.pairs(inputs, outputs)
+
+    def input(self, record: Any, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.input(record, tags)
+
+    def output(self, record: Any, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.output(record, tags)
+
+    def reset(self, tags: Collection[Hashable]) -> None:
+        for log in self._two:
+            log.reset(tags)
+
+
+class Listening:
+    """Around the user's function in a task, to hear what actors in it say of rows (sql/worker.py, rdd/told.py).
+
+    `also`: the function runs for its own sake, and their logs get it too."""
+
+    def __init__(self, also: bool = False) -> None:
+        self.also = also
+        self.told: dict[RowKeys, Told] = {}
+        self._before: list[Listening | None] = []
+
+    def __enter__(self) -> Listening:
+        global _listening
+        self._before.append(_listening)
+        _listening = self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        global _listening
+        _listening = self._before.pop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While the function waits for what others give it."""
+        global _listening
+        here, _listening = _listening, None
+        try:
+            yield
+        finally:
+            _listening = here
+
+    def log_of(self, spec: ActorSpec, log: Log) -> Log:
+        return log if spec.rows is None else self.told.setdefault(spec.rows, Told()).after(log)
+
+    @staticmethod
+    def row_keys() -> list[RowKeys]:
+        """Of the actors that the user's functions in this process hold."""
+        return list(dict.fromkeys(handle.spec.rows for handle in list(_handles) if handle.spec.rows is not None))
+
+    @staticmethod
+    def name(value: Any) -> Name:
+        return identify(value)
+
+
+def _revive(
+    spec: ActorSpec,
+    root: str,
+    mode: Mode,
+    task: tuple[str, int] | None,
+    teller: Teller | None,
+    accumulator: Any,
+) -> Actor:
+    actor = Actor(spec, root, mode, task, teller)
     actor._accumulator = accumulator
     return actor
 

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from whence.actors import ActorStore
 from whence.debug.trace import Trace
 from whence.rdd import LineageContext
+from whence.sql import SqlLineage
 
 
 class Attached(Protocol):
@@ -21,4 +22,6 @@ class Attached(Protocol):
     @property
     def context(self) -> LineageContext: ...
 
-    def backward(self, df: DataFrame) -> Trace: ...
+    def backward(self, asked: DataFrame) -> Trace: ...
+
+    def lineage(self, df: DataFrame) -> SqlLineage: ...

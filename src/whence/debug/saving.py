@@ -41,13 +41,11 @@ def picture_of(
     for number, (source, count) in enumerate(witnesses.items()):
         with working(f"reading the first witnesses of {source}"):
             rows = trace.first_rows(source, most) if count else []
-        namespace, name, kind = dataset_named(catalog, trace._names[source][0].dataset.full_name)
+        namespace, name, kind = dataset_named(catalog, trace.full_name(source))
         frame = trace.sources[source]
         sources.append(PictureSource(number, namespace, name, kind, count, columns_of(frame), plain_rows(rows)))
         said(0.4 + 0.5 * (number + 1) / len(witnesses))
-    exact = trace.exact
-    notes = trace.notes
-    return Picture(exact, notes, () if exact else notes, (), steps, tuple(sources))
+    return Picture(trace.exact, trace.notes, trace.widened, trace.ended, steps, tuple(sources))
 
 
 def columns_of(frame: DataFrame) -> tuple[tuple[str, str], ...]:

@@ -44,8 +44,8 @@ class Picture:
     """All that is shown, computed once for text and HTML alike."""
 
     direction: str
-    exact: bool
-    notes: tuple[str, ...]
+    widened: tuple[str, ...]
+    ended: tuple[str, ...]
     steps: tuple[_StepLine, ...]
     sources: tuple[_SourceTable, ...]
     reruns: tuple[str, ...]
@@ -56,9 +56,9 @@ def picture_of(trace: Trace) -> Picture:
     steps = tuple(
         _StepLine(readable(step.text), step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
     )
-    with working("reading the first witness rows"), trace._lineage.c.quietly():
+    with working("reading the first witness rows"):
         sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
-    return Picture(trace.direction, trace.exact, trace.notes, steps, sources, trace.reruns)
+    return Picture(trace.direction, trace.widened, trace.ended, steps, sources, trace.reruns)
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
@@ -106,11 +106,21 @@ def _table(source: _SourceTable) -> Table:
 
 
 def _exactness(picture: Picture) -> str:
-    first = "exact: these rows and no others" if picture.exact else "NOT exact:"
-    lines = [first, *[f"- {visible(note)}" for note in picture.notes]]
+    lines: list[str] = []
+    if picture.widened:
+        lines += ["NOT exact, there may be more rows here than needed:", *_list(picture.widened)]
+    elif not picture.ended:
+        lines.append("exact: these rows and no others")
+    if picture.ended:
+        first = "the way ends early" if picture.widened else "exact as far as it goes, but the way ends early"
+        lines += [f"{first}:", *_list(picture.ended)]
     if picture.reruns:
         lines.append(f"run again for this answer, with whatever they do besides: {visible(', '.join(picture.reruns))}")
     return "\n".join(lines)
+
+
+def _list(notes: tuple[str, ...]) -> list[str]:
+    return [f"- {visible(note)}" for note in notes]
 
 
 def _many(count: int, one: str, more: str) -> str:

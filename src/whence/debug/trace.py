@@ -1,50 +1,31 @@
-"""A Trace: the answer to a lineage question, which can be walked, shown, replayed and verified."""
+"""A Trace: the answer to a lineage question, which can be walked, shown, replayed and verified.
+
+It speaks to flows alone (model/flow.py): the one that was asked, and those that made what it read (legs.py)."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
-
-from whence.model import Strategy, WhenceError, operators
+from whence.debug.frames import frame_of
+from whence.debug.legs import Leg
+from whence.model import Strategy, WhenceError
+from whence.model.flow import Proves, Queried, Records, Replays, Site, Step
 from whence.model.once import once
 from whence.model.text import visible
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
-from whence.sql.catalyst import Plan
-from whence.sql.replay import ReplayedStep, Restriction, restricted, stepwise
-from whence.sql.verify import Verdict, compare, require_same_rows, with_sources
+from whence.model.verdict import Verdict
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
     from whence.debug.explain.explain import Explanation
+    from whence.debug.notebook import Shown
+    from whence.sql.question import ReadingRows
+    from whence.sql.replay import ReplayedStep
 
-# Operators that only name or hint; a reader of the steps has no use for them.
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View", "LocalLimit", "Settled", "Given")
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operator on the way; steps are numbered from the result to the sources."""
-
-    number: int
-    operator: str
-    text: str
-    depth: int
-
-    def __str__(self) -> str:
-        return visible(self.text)
-
-
-@dataclass(frozen=True, eq=False)
-class ReadingRows:
-    """One place in the query that reads, and the witnesses there."""
-
-    number: int
-    source: str
-    rows: DataFrame
+__all__ = ["Step", "Trace"]
 
 
 class Trace:
@@ -52,16 +33,19 @@ class Trace:
 
     def __init__(
         self,
-        lineage: SqlLineage,
+        leg: Leg,
+        spark: SparkSession,
         *,
         direction: str = "backward",
-        root: Plan | None = None,
-        seeds: SqlLineage | None = None,
+        widened: Any = (),
+        ended: Any = (),
+        models: Callable[[], Mapping[str, Trace]] = dict,
     ) -> None:
-        """`seeds`: the rows that a forward trace starts from, which must be found first."""
-        self._lineage = lineage
-        self._root = root
-        self._asked = [lineage] if seeds is None else [lineage, seeds]
+        """`widened` and `ended`: of the way to the rows that a forward trace found. `models`: see there."""
+        self._leg = leg
+        self._spark = spark
+        self._before = (tuple(widened), tuple(ended))
+        self._find_models = models
         self.direction = direction
         self.saver: Callable[[str | None], str] | None = None
         """Writes this trace into the store of the session that it came from."""
@@ -79,132 +63,170 @@ class Trace:
     @property
     def rows(self) -> DataFrame:
         """The rows that were asked for (backward) or that are touched (forward)."""
-        if self._root is None:
-            return self._lineage.frame
-        lineage = self._lineage
-        ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, self._root)
-        return given.give(lineage.c, lineage.tree, self._root, ids)
+        return frame_of(self._spark, self._leg.asked)
+
+    @once
+    def _ends(self) -> dict[str, tuple[Leg, Site, Records]]:
+        """Where the way ends, by the names of sources: one for each dataset, whichever flows lead there."""
+        by_site: dict[Site, list[tuple[Leg, Site, Records]]] = {}
+        for end in self._leg.ends():
+            by_site.setdefault(end[1], []).append(end)
+        named: dict[str, tuple[Leg, Site, Records]] = {}
+        for site, ends in by_site.items():
+            leg, _, records = ends[0]
+            if len(ends) > 1:
+                records = leg.flow.take(site, dict.fromkeys(one for end in ends for one in end[2].ids()))
+            name = site.name
+            if name in named:
+                name = site.key
+            while name in named:
+                name += "'"
+            named[name] = (leg, site, records)
+        return named
 
     @once
     def sources(self) -> Mapping[str, DataFrame]:
-        """The witness rows of each dataset that was read, with the dataset's own columns."""
-        return _Sources(self, self._names)
+        """The witness rows of each dataset that the way ends at, with the dataset's own columns."""
+        return _Sources(self)
 
     def __getitem__(self, source: str) -> DataFrame:
         return self.sources[source]
 
+    def _end(self, source: str) -> tuple[Leg, Site, Records]:
+        if source not in self._ends:
+            raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._ends)}")
+        return self._ends[source]
+
+    def full_name(self, source: str) -> str:
+        """The table or path that a source is, where it is one."""
+        _, site, records = self._end(source)
+        told: str | None = getattr(records, "full_name", None)
+        return told or (site.key.partition(": ")[2] if site.key.startswith("files by ") else site.name)
+
+    @once
+    def models(self) -> Mapping[str, Trace]:
+        """The models that gave columns of the asked rows, by their paths, each with the trace of the rows that it was
+        trained on. These are no witnesses: a replay takes the model as it is."""
+        return self._find_models()
+
     @once
     def readings(self) -> tuple[ReadingRows, ...]:
         """The same, apart for each place in the query that reads."""
-        names = {place.number: name for name, places in self._names.items() for place in places}
-        return tuple(ReadingRows(place.number, names[place.number], self._rows_of([place])) for place in self._told)
+        return self._queried("readings").readings(self._leg.asked)
 
     @once
     def steps(self) -> tuple[Step, ...]:
-        """The operators on the way, nearest the result first."""
-        depths = self._depths
-        return tuple(
-            Step(number, place.node.kind, place.node.text, depths[id(place.node)])
-            for number, place in enumerate(self._shown_places)
-        )
+        """The operators on the way, nearest the result first; behind those of the asked query, those of the flows that
+        made what it reads."""
+        return tuple(step for _, _, step in self._steps)
+
+    @once
+    def _steps(self) -> list[tuple[Leg, Step, Step]]:
+        found: list[tuple[Leg, Step, Step]] = []
+        for leg in self._leg.walk():
+            below = max((step.depth for other, _, step in found if other is not leg), default=-1) + 1
+            for own in leg.flow.steps:
+                found.append((leg, own, replace(own, number=len(found), depth=own.depth + (below if leg.depth else 0))))
+        return found
 
     def at(self, step: Step | int) -> DataFrame:
         """The rows at that step which lie on the way of this trace."""
-        place = self._place(step)
-        c = self._lineage.c
-        if not place.annotated.links:  # nothing is on the way there
-            return c.frame(evaluation.rows_at(self._found, place))
-        # Rows that were written down are those of the node above the operator.
-        settled = (n for n in self._lineage.tree.walk() if n.fact is not None and n.children[0] is place.node)
-        rows = evaluation.told_rows_at(self._found, place)
-        return given.give(c, next(settled, place.node), rows, facts.positions_of(c, place.annotated.attrs, rows))
+        leg, own = self._step(step)
+        return frame_of(self._spark, leg.flow.at(own, leg.asked))
+
+    def _step(self, step: Step | int) -> tuple[Leg, Step]:
+        number = step if isinstance(step, int) else step.number
+        if not 0 <= number < len(self._steps):
+            raise IndexError(f"This trace has {len(self._steps)} steps, numbered from 0; there is no {number}")
+        leg, own, _ = self._steps[number]
+        return leg, own
 
     def step_counts(self) -> tuple[int, ...]:
-        """How many rows lie on the way at each step: one job for each block of the query."""
-        return counting.counts_at(self._found, self._shown_places)
+        """How many rows lie on the way at each step."""
+        counts: list[int] = []
+        for leg in self._leg.walk():
+            if isinstance(leg.flow, Queried):
+                counts += leg.flow.step_counts(leg.asked)
+            else:
+                counts += [leg.flow.at(step, leg.asked).count() for step in leg.flow.steps]
+        return tuple(counts)
 
     @once
     def witness_counts(self) -> Mapping[str, int]:
-        """How many witnesses each source has: counted from their identities, without reading a row.
-
-        Only where equal rows have one identity (rows told by contents) the rows themselves are counted."""
-        return {name: self._count_of(name, places) for name, places in self._names.items()}
-
-    def _count_of(self, name: str, places: list[ReadingPlace]) -> int:
-        count = counting.count_of(self._found, places)
-        if not count or not places[0].dataset.by_contents:
-            return count
-        with self._lineage.c.quietly():
-            return self.sources[name].count()
+        """How many witnesses each source has: counted from their identities, without reading a row where possible."""
+        return {name: records.count() for name, (_, _, records) in self._ends.items()}
 
     def first_rows(self, source: str, count: int) -> list[Row]:
         """Some witnesses of a source, read by their position where that is possible, without a scan."""
-        places = self._names_or_error(source)
-        c = self._lineage.c
-        with c.quietly():
-            try:
-                alike = len(versions.states(c, places)) == 1
-                rows = fetch.first_rows(c, places[0], self._ids_of(places), count) if alike else None
-                return self.sources[source].limit(count).collect() if rows is None else rows
-            except (ValueError, OverflowError, NotImplementedError):
-                # Spark has values that Python has not, such as years beyond 9999: then all of them as texts.
-                frame = self.sources[source].limit(count)
-                names = [f"c{i}" for i in range(len(frame.columns))]
-                texts = frame.toDF(*names).select(*[F.col(name).cast("string") for name in names])
-                return [Row(*frame.columns)(*row) for row in texts.collect()]
+        from pyspark.sql import Row
+
+        _, _, records = self._end(source)
+        values = records.values(count)
+        names = records.columns
+        make = Row(*names) if len(set(names)) == len(names) and names else Row
+        return [make(*value) for value in values]
 
     def first_records(self, source: str, count: int) -> list[str]:
         """Where some witnesses of a source stand: as `associations()` tells a record."""
-        places = self._names_or_error(source)
-        c = self._lineage.c
-        with c.quietly():
-            ids = self._ids_of(places).limit(count).selectExpr(f"0 as {evaluation.OUTPUT}", "*")
-            return [row[0] for row in ids.select(evaluation.record_of(c, places[0], ids, places[1:])).collect()]
+        _, _, records = self._end(source)
+        told = getattr(records, "first_records", None)
+        if told is not None:
+            found: list[str] = told(count)
+            return found
+        return ["#".join(map(str, one)) for one in records.ids(count)]
 
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 
         `output` is the number that `outputs()` gives each row."""
-        return evaluation.associations(
-            self._found_per_output,
-            {place.number: name for name, places in self._names.items() for place in places},
-        )
+        from whence.debug.associations import through
+
+        flow = self._queried("associations")
+        pairs: DataFrame = flow.associations(self._leg.asked)
+        return through(self._spark, pairs, self._leg) if self._leg.crossed else pairs
 
     def outputs(self) -> DataFrame:
         """The asked rows, each with its number in `associations()`."""
-        found = self._found_per_output
-        assert found.rows is not None
-        assert found.output is not None
-        c = found.c
-        return c.frame(c.project([found.output, *c.output(self._lineage.tree.plan)], c.plan_of(found.rows)))
+        found: DataFrame = self._queried("outputs").outputs_of(self._leg.asked)
+        return found
 
     def witnesses_per_output(self) -> Iterator[tuple[int, DataFrame]]:
         """For each reading: its witness rows, each with the number of the output it belongs to."""
-        c = self._lineage.c
-        for place in self._told:
-            found = self._found_per_output
-            yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
+        yield from self._queried("witnesses_per_output").witnesses_per_output(self._leg.asked)
 
     @property
     def strategy(self) -> Strategy:
         """How the witnesses were found: stored (from what was captured), or rerun (parts of the query were run)."""
-        told = {place.number for place in self._told}
-        return Strategy.STORED if told and told <= self._found.stored else Strategy.RERUN
+        flow = self._leg.flow
+        return flow.strategy(self._leg.asked) if isinstance(flow, Queried) else Strategy.STORED
 
     @property
     def exact(self) -> bool:
-        return all(lineage.exactness.exact for lineage in self._asked)
+        """Whether there are no more rows than needed; whether there are fewer, because the way ends early, `ended`
+        says."""
+        return not self.widened
+
+    @property
+    def widened(self) -> tuple[str, ...]:
+        """Why the answer may hold more rows than needed: which operators, and why."""
+        return _once_each([*self._before[0], *(note for leg in self._leg.walk() for note in leg.widened)])
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """Where the way stops short of its beginning, and why."""
+        return _once_each([*self._before[1], *(note for leg in self._leg.walk() for note in leg.ended)])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Why the answer may hold more rows than needed, and at which captured tables the trace ends, and why."""
-        notes = [(*lineage.exactness.notes, *lineage.passage.notes) for lineage in self._asked]
-        return tuple(dict.fromkeys(note for some in notes for note in some))
+        """All that is to be said about the answer: `widened` and `ended`. A trace without a note is complete."""
+        return _once_each([*self.widened, *self.ended])
 
     @property
     def reruns(self) -> tuple[str, ...]:
         """Functions of yours that working out this answer runs again, with whatever they do besides."""
-        return tuple(dict.fromkeys(name for lineage in self._asked for name in lineage.reruns))
+        return _once_each(
+            name for leg in self._leg.walk() if isinstance(leg.flow, Queried) for name in leg.flow.reruns(leg.asked)
+        )
 
     # --- what follows from it
 
@@ -218,37 +240,61 @@ class Trace:
         """The asked query, or another one over the same sources, on the witnesses alone.
 
         With steps: operator by operator instead, sources first, each with its input and its output."""
+        flow = self._queried("replay")
         if steps:
-            return stepwise(self._lineage, self._restriction("leftsemi"), _NAMES_ONLY)
-        return restricted(self._lineage, df, self._restriction("leftsemi"))
+            return iter(flow.steps_again(self._leg.asked))
+        found: DataFrame = flow.run_again(self._leg.asked, drop=False, query=df)
+        return found
 
     def exclude(
         self, df: DataFrame | None = None, *, source: str | None = None, at: Step | int | None = None
     ) -> DataFrame:
-        """The asked query, or another one, without the witnesses: of all sources, of one, or at one step."""
+        """The asked query, or another one, without the witnesses: of all sources, of one, or at one step.
+
+        Where another flow made what the query reads, that flow is run again without them first."""
+        from whence.debug.again import without
+
+        flow = self._queried("exclude")
         if at is not None:
-            return restricted(self._lineage, df, Restriction("leftanti", {}, at=self._at(at)))
-        return restricted(self._lineage, df, self._restriction("leftanti", source))
+            leg, own = self._step(at)
+            if leg is not self._leg:
+                raise WhenceError(f"Rows can be left out at steps of the asked query; {own} is of {leg.flow.name}.")
+            there: DataFrame = flow.run_again(self._leg.asked, drop=True, query=df, at=own)
+            return there
+        if source is not None:
+            self._end(source)
+        if self._leg.crossed:
+            return without(self._spark, self._leg, df, None if source is None else self._end(source)[1])
+        sites = None if source is None else [self._end(source)[1]]
+        found: DataFrame = flow.run_again(self._leg.asked, drop=True, query=df, sites=sites)
+        return found
 
     def verify(self) -> Verdict:
-        """Proof: the query, run again on the witnesses alone, must give the asked rows again, and `sources` must show
-        the witnesses of every reading."""
-        again = self.replay()
-        with self._lineage.c.quietly():
-            verdict = compare(self.rows, again, extras_count=self.direction == "backward" and self.exact)
-            readings = {name: [self._rows_of([place]) for place in places] for name, places in self._names.items()}
-            return with_sources(verdict, self.sources, readings)
+        """Proof: each flow on the way, run again on the witnesses alone, must give what it was asked for, and `sources`
+        must show the witnesses of every reading."""
+        parts = [_proven(leg) for leg in self._leg.walk()]
+        return Verdict(
+            all(part.ok for part in parts),
+            tuple(row for part in parts for row in part.missing),
+            tuple(row for part in parts for row in part.extra),
+            tuple(note for part in parts for note in part.notes),
+        )
 
     def influence(self, column: str, source: str | None = None) -> DataFrame:
         """The witnesses ranked, source by source, by how much each moved that column: columns output, source, record,
         influence, without, outcome, and the witness itself (with `source`: its own columns; else `row`, as JSON).
 
         Influence is the value that the output has less `without`, the value it would have without the witness."""
-        from whence.sql.influence.influence import influence
-
+        site = None
         if source is not None:
-            self._names_or_error(source)
-        return influence(self._lineage, self._found_per_output, column, self._names, source)
+            leg, site, _ = self._end(source)
+            if leg is not self._leg:
+                raise WhenceError(
+                    f"How much a row of {source} moved {column} is not told: {leg.flow.name} lies between. "
+                    "Ask for what the query itself reads: w.backward(df, through=False).influence(...)."
+                )
+        found: DataFrame = self._queried("influence").influence(self._leg.asked, column, site)
+        return found
 
     def explain(self, source: str | None = None, *, with_keys: bool = False, **options: Any) -> Explanation:
         """Conditions on a source's columns that set the witnesses apart from its other rows.
@@ -256,143 +302,47 @@ class Trace:
         Without `source`: of the source with the most witnesses that are not all of its rows. What the query itself
         groups or filters by chose the witnesses and explains nothing: only `with_keys` or `columns` takes it in."""
         from whence.debug.explain.explain import explain
-        from whence.sql.key_columns import key_columns
 
-        with self._lineage.c.quietly():
-            name = source or self._source_to_explain()
-            places = self._names_or_error(name)
-            rows = self._rows_of(places)
-            if not with_keys and options.get("columns") is None:
-                keys = key_columns(self._lineage.c, self._lineage.tree, places)
-                options["columns"] = [column for column in rows.columns if column not in keys]
-                if not options["columns"]:
-                    raise WhenceError(
-                        f"There is nothing to explain: the query groups or filters by every column of {name} "
-                        f"({', '.join(keys)}), and a condition on these says only what was asked. "
-                        "explain(with_keys=True) takes them in."
-                    )
-            return explain(rows, self._others_of(places), **options)
-
-    # --- how it is computed
-
-    @once
-    def _found(self) -> Evaluation:
-        require_same_rows(self._lineage)
-        return evaluation.backward(self._lineage, self._root)
-
-    @once
-    def _found_per_output(self) -> Evaluation:
-        require_same_rows(self._lineage)
-        return evaluation.backward(self._lineage, self._root, per_output=True)
-
-    @once
-    def _names(self) -> dict[str, list[ReadingPlace]]:
-        c = self._lineage.c
-        by_key: dict[str, list[ReadingPlace]] = {}
-        for place in self._told:
-            by_key.setdefault(place.dataset.key, []).append(place)
-        groups: list[list[ReadingPlace]] = []
-        for places in by_key.values():
-            # One table in two states is one source, unless its columns were changed in between.
-            apart = versions.by_columns(c, places) if len(versions.states(c, places)) > 1 else [places]
-            groups += apart
-        datasets = [places[0].dataset for places in groups]
-        names: dict[str, list[ReadingPlace]] = {}
-        for places, dataset in zip(groups, datasets, strict=True):
-            name = dataset.name
-            if [other.name for other in datasets].count(name) > 1:
-                name = dataset.full_name
-                if [other.full_name for other in datasets].count(name) > 1 and dataset.how:
-                    name = f"{name} ({dataset.how})"
-            while name in names:
-                name += "'"
-            names[name] = places
-        return names
-
-    @property
-    def _told(self) -> list[ReadingPlace]:
-        return [place for place in self._lineage.readings if not place.auxiliary]
-
-    def _rows_of(self, places: list[ReadingPlace]) -> DataFrame:
-        """The witnesses at these readings of one dataset, each row once, also if they read it in different states."""
-        self._lineage.require_unchanged()
-        parts: list[DataFrame] = []
-        told: DataFrame | None = None
-        for alike in versions.states(self._lineage.c, places):
-            ids = self._ids_of(alike)
-            parts.append(self._leaf_rows(alike[0], ids if told is None else ids.subtract(told), "leftsemi"))
-            told = ids if told is None else told.union(ids)
-        return reduce(DataFrame.unionAll, parts)
-
-    def _others_of(self, places: list[ReadingPlace]) -> DataFrame:
-        c = self._lineage.c
-        parts: list[DataFrame] = []
-        ids = self._ids_of(places)
-        for alike in versions.states(c, places):
-            parts.append(self._leaf_rows(alike[0], ids, "leftanti"))
-            ids = ids.union(evaluation.all_ids(c, alike[0]))
-        return reduce(DataFrame.unionAll, parts)
-
-    def _leaf_rows(self, place: ReadingPlace, ids: DataFrame, kind: str) -> DataFrame:
-        c = self._lineage.c
-        rows, at = evaluation.told_leaf_rows(c, place, ids, kind)
-        return given.give(c, place.leaf, rows, at, place.dataset.name)
+        name = source or self._source_to_explain()
+        leg, site, records = self._end(name)
+        rows = frame_of(self._spark, records)
+        others = _others(records)
+        if others is None:
+            raise WhenceError(f"The other rows of {name} are not known here, so that nothing sets the witnesses apart.")
+        if not with_keys and options.get("columns") is None and isinstance(leg.flow, Queried):
+            keys = leg.flow.keys(site)
+            options["columns"] = [column for column in rows.columns if column not in keys]
+            if not options["columns"]:
+                raise WhenceError(
+                    f"There is nothing to explain: the query groups or filters by every column of {name} "
+                    f"({', '.join(keys)}), and a condition on these says only what was asked. "
+                    "explain(with_keys=True) takes them in."
+                )
+        return explain(rows, others, **options)
 
     def _source_to_explain(self) -> str:
         counts = self.witness_counts
         for name in sorted(counts, key=lambda n: -counts[n]):
-            if counts[name] and not self._others_of(self._names[name]).isEmpty():
+            others = _others(self._ends[name][2])
+            if counts[name] and others is not None and not others.isEmpty():
                 return name
         raise WhenceError(
             "There is nothing to explain: no source of this trace has both witnesses and other rows "
             f"({', '.join(f'{name}: {count} witnesses' for name, count in counts.items())})."
         )
 
-    def _names_or_error(self, source: str) -> list[ReadingPlace]:
-        if source not in self._names:
-            raise KeyError(f"{source!r} is not a source of this trace; its sources are {', '.join(self._names)}")
-        return self._names[source]
+    def _queried(self, what: str) -> Queried:
+        flow = self._leg.flow
+        if not isinstance(flow, Queried):
+            raise WhenceError(
+                f"{what} is asked of queries; this trace starts at {flow.name}, which Spark cannot be asked."
+            )
+        return flow
 
-    def _ids_of(self, places: list[ReadingPlace]) -> DataFrame:
-        return evaluation.ids_of(self._found, places)
-
-    def _restriction(self, kind: str, source: str | None = None) -> Restriction:
-        places = self._lineage.readings if source is None else self._names_or_error(source)
-        self._lineage.require_unchanged()
-        frozen = {place.node: evaluation.rows_at(self._found, place, kind) for place in self._lineage.frozen}
-        return Restriction(kind, {place.number: self._ids_of([place]) for place in places}, frozen=frozen)
-
-    def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
-        return self._place(step), self._found
-
-    @once
-    def _shown_places(self) -> list[Place]:
-        return [place for place in self._lineage.places if place.node.kind not in _NAMES_ONLY]
-
-    def _place(self, step: Step | int) -> Place:
-        number = step if isinstance(step, int) else step.number
-        if not 0 <= number < len(self._shown_places):
-            raise IndexError(f"This trace has {len(self._shown_places)} steps, numbered from 0; there is no {number}")
-        return self._shown_places[number]
-
-    @property
-    def _depths(self) -> dict[int, int]:
-        depths: dict[int, int] = {}
-
-        def visit(node: object, depth: int) -> None:
-            from whence.sql import Node
-
-            assert isinstance(node, Node)
-            depths[id(node)] = depth
-            below = depth if node.kind in _NAMES_ONLY else depth + 1
-            for child in (*node.children, *node.subqueries.values()):
-                visit(child, below)
-
-        visit(self._lineage.tree, 0)
-        return depths
+    # --- for the eye
 
     def __repr__(self) -> str:
-        names = visible(", ".join(self._names) or "no source")
+        names = visible(", ".join(site.name for site in self._leg.flow.inputs) or "no source")
         return f"<Trace {self.direction} over {names}; print it to compute and show it>"
 
     def __str__(self) -> str:
@@ -400,30 +350,60 @@ class Trace:
 
         return as_text(self)
 
+    def show(self, *, height: int = 520) -> Shown:
+        """Its steps as a graph and its first witness rows as tables, for a notebook (docs/page.md)."""
+        from whence.debug.notebook import show_trace
+
+        return show_trace(self, height)
+
     def _repr_html_(self) -> str:
         from whence.debug.show import as_html
 
         return as_html(self)
 
 
-class _Sources(Mapping[str, DataFrame]):
+def _once_each(notes: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(notes))
+
+
+def _others(records: Records) -> DataFrame | None:
+    others = getattr(records, "others", None)
+    return None if others is None else others()
+
+
+def _proven(leg: Leg) -> Verdict:
+    flow = leg.flow
+    if isinstance(flow, Proves):
+        return flow.verify(leg.asked, leg.answer)
+    if not isinstance(flow, Replays):
+        return Verdict(False, notes=(f"{flow.name} cannot be run again here, so its part of the way is not proven",))
+    try:
+        again = flow.replay(keep=leg.answer.found)
+    except WhenceError as why:
+        return Verdict(False, notes=(f"{flow.name} cannot be run again here, so its part is not proven: {why}",))
+    wanted = Counter(map(repr, (value[0] if len(value) == 1 else value for value in leg.asked.values())))
+    given = Counter(map(repr, again.collect()))
+    missing = tuple((wanted - given).elements())  # it may well give more: only some of its records were asked for
+    return Verdict(not missing, missing)
+
+
+class _Sources(Mapping[str, "DataFrame"]):
     """Made row by row of the mapping, so that asking for one source does not plan the others."""
 
-    def __init__(self, trace: Trace, names: dict[str, list[ReadingPlace]]) -> None:
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._names = names
         self._frames: dict[str, DataFrame] = {}
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in self._frames:
-            self._frames[name] = self._trace._rows_of(self._trace._names_or_error(name))
+            self._frames[name] = frame_of(self._trace._spark, self._trace._end(name)[2])
         return self._frames[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._trace._ends)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._trace._ends)
 
     def __repr__(self) -> str:
-        return visible(f"sources: {', '.join(self._names)}")
+        return visible(f"sources: {', '.join(self._trace._ends)}")

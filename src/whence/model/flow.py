@@ -17,9 +17,12 @@ What an implementer promises:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+from whence.model.strategy import Strategy
+from whence.model.verdict import Verdict
 
 RecordId: TypeAlias = "tuple[str | int, ...]"
 """(file, row) in columnar files, (file, byte) in files of lines, (partition, number) in results of RDDs, the cell in an
@@ -102,16 +105,33 @@ class Few:
         return list(self.rows[:most])
 
 
-@dataclass(frozen=True)
+Notes: TypeAlias = "tuple[str, ...]"
+
+
 class Answer:
     """What a flow found, site by site.
 
     `widened`: why there may be more than is needed (the answer is then not exact). `ended`: where the way stops short
-    of its beginning, and why: what was found is right, and is not all there is."""
+    of its beginning, and why: what was found is right, and is not all there is. Either may be given as a function,
+    where it takes work to know."""
 
-    found: Mapping[Site, Records]
-    widened: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
+    def __init__(
+        self,
+        found: Mapping[Site, Records],
+        widened: Notes | Callable[[], Notes] = (),
+        ended: Notes | Callable[[], Notes] = (),
+    ) -> None:
+        self.found = found
+        self._widened = widened
+        self._ended = ended
+
+    @property
+    def widened(self) -> Notes:
+        return self._widened() if callable(self._widened) else self._widened
+
+    @property
+    def ended(self) -> Notes:
+        return self._ended() if callable(self._ended) else self._ended
 
     @property
     def exact(self) -> bool:
@@ -164,3 +184,74 @@ class Multiplies(Protocol):
     """A flow that knows how many outputs each input record has at each step, and how many inputs each output has."""
 
     def multiplicities(self, step: Step) -> Mapping[RecordId, int]: ...
+
+
+@runtime_checkable
+class InFiles(Protocol):
+    """A flow that knows which files the records of an input lie in: where another flow may have made them."""
+
+    def files(self, site: Site) -> Collection[str]:
+        """As `store.producers.file_key` names them; none for what does not lie in files."""
+        ...
+
+
+@runtime_checkable
+class Framed(Protocol):
+    """Records that Spark has, or can be given, as a DataFrame with the columns of their own dataset."""
+
+    def frame(self) -> Any: ...
+
+
+@runtime_checkable
+class Proves(Protocol):
+    """A flow that can be run on an answer alone, to see whether that gives what was asked for."""
+
+    def verify(self, asked: Records, answer: Answer) -> Verdict: ...
+
+
+@runtime_checkable
+class Gathers(Protocol):
+    """A flow that follows records of several inputs at once."""
+
+    def forward_all(self, seeds: Collection[Records]) -> Answer: ...
+
+
+@runtime_checkable
+class Queried(Protocol):
+    """A flow whose operators Spark can run again on any of their rows. `asked` are records of its output; what comes
+    back are DataFrames."""
+
+    def readings(self, asked: Records) -> tuple[Any, ...]: ...
+
+    def step_counts(self, asked: Records) -> tuple[int, ...]: ...
+
+    def associations(self, asked: Records) -> Any: ...
+
+    def outputs_of(self, asked: Records) -> Any: ...
+
+    def witnesses_per_output(self, asked: Records) -> Iterable[tuple[int, Any]]: ...
+
+    def strategy(self, asked: Records) -> Strategy: ...
+
+    def reruns(self, asked: Records) -> tuple[str, ...]: ...
+
+    def run_again(
+        self,
+        asked: Records,
+        *,
+        drop: bool,
+        query: Any = None,
+        sites: Collection[Site] | None = None,
+        at: Step | int | None = None,
+        instead: Mapping[Site, Any] | None = None,
+    ) -> Any:
+        """The query, or another one over the same sources, on the witnesses alone or without them."""
+        ...
+
+    def steps_again(self, asked: Records) -> Iterable[Any]: ...
+
+    def influence(self, asked: Records, column: str, site: Site | None) -> Any: ...
+
+    def keys(self, site: Site) -> Collection[str]:
+        """Columns of an input that the query itself groups or filters by."""
+        ...

@@ -4,6 +4,9 @@ watch/ which columns; a new Spark that adds one of a kind is one change here."""
 NAMES_ONLY = ("SubqueryAlias", "ResolvedHint")
 """Rows and columns go through as they are; only a name or advice is added."""
 
+LOOKED_THROUGH = (*NAMES_ONLY, "View")
+"""The same, and what a view is made of."""
+
 PLACEMENT = ("Repartition", "RepartitionByExpression", "RebalancePartitions")
 """Rows go elsewhere, unchanged."""
 

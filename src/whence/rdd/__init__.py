@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from whence.rdd.again import Program
     from whence.rdd.context import LineageContext
+    from whence.rdd.flow import RddFlow
     from whence.rdd.lineage_rdd import LineageRDD
     from whence.rdd.tables import LineageMissing
     from whence.rdd.trace import Traced
@@ -14,6 +15,7 @@ _WHERE = {
     "LineageMissing": "tables",
     "LineageRDD": "lineage_rdd",
     "Program": "again",
+    "RddFlow": "flow",
     "Traced": "trace",
 }
 
@@ -27,4 +29,4 @@ def __getattr__(name: str) -> object:
     return getattr(import_module(f"whence.rdd.{_WHERE[name]}"), name)
 
 
-__all__ = ["LineageContext", "LineageMissing", "LineageRDD", "Program", "Traced"]
+__all__ = ["LineageContext", "LineageMissing", "LineageRDD", "Program", "RddFlow", "Traced"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 
 from whence.rdd.physical import Computed
+from whence.rdd.saves import attempts, bound, note_save
 
 if TYPE_CHECKING:
     from whence.rdd.lineage_rdd import LineageRDD
@@ -20,20 +21,50 @@ def _action(name: str, stops_early: bool) -> Callable[..., Any]:
 
     @wraps(plain)
     def act(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        with self.ctx._computing(self, whole=not stops_early):
+            return computed(self, *args, **kwargs)
+
+    def computed(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
         context = self.ctx
+        limit = None if not stops_early else (args[0] if args else kwargs.get("num", 1))
         if not context.capturing:
             result = getattr(RDD, name)(self._plain(), *args, **kwargs)
             if context.capture and name not in ("takeSample", "lookup"):  # the strategy is to run again when asked
-                context._computed(self, None if not stops_early else (args[0] if args else kwargs.get("num", 1)))
+                context._computed(self, limit)
             return result
         view = self._auxiliary_view() if stops_early else self._captured_view()
         result = getattr(RDD, name)(view, *args, **kwargs)
         if name not in ("takeSample", "lookup"):
-            limit = None if not stops_early else (args[0] if args else kwargs.get("num", 1))
             context._computed(self, limit)
         return result
 
     return act
+
+
+def _save(name: str) -> Callable[..., Any]:
+    """What is written is told to others: these files are that RDD's records."""
+    plain = getattr(RDD, name)
+
+    @wraps(plain)
+    def save(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        with self.ctx._computing(self):
+            return saved(self, *args, **kwargs)
+
+    def saved(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
+        context = self.ctx
+        if not context.capturing:
+            result = getattr(RDD, name)(self._plain(), *args, **kwargs)
+            if context.capture:
+                context._computed(self, None, shown=False)
+            return result
+        info, view = self._recording_view()  # also of what there is nothing to run for: the files have its order
+        before = attempts(context.book, info)
+        result = getattr(RDD, name)(view, *args, **kwargs)
+        context._computed(self, None, shown=False)
+        note_save(context, self.node.id, info, before, name, bound(plain, self, args, kwargs))
+        return result
+
+    return save
 
 
 def _composite(name: str) -> Callable[..., Any]:
@@ -42,7 +73,7 @@ def _composite(name: str) -> Callable[..., Any]:
 
     @wraps(plain)
     def made(self: LineageRDD, *args: Any, **kwargs: Any) -> Any:
-        with self.ctx._inside():
+        with self.ctx.book.inside():
             result = plain(self, *args, **kwargs)
         if isinstance(result, Computed) and result is not self and result.node.hidden:
             result.node.hidden = False
@@ -74,13 +105,6 @@ _ACTIONS = [
     "countByValue",
     "top",
     "takeOrdered",
-    "saveAsNewAPIHadoopDataset",
-    "saveAsNewAPIHadoopFile",
-    "saveAsHadoopDataset",
-    "saveAsHadoopFile",
-    "saveAsSequenceFile",
-    "saveAsPickleFile",
-    "saveAsTextFile",
     "collectAsMap",
     "reduceByKeyLocally",
     "countByKey",
@@ -91,6 +115,15 @@ _ACTIONS = [
     "meanApprox",
     "countApproxDistinct",
     "toLocalIterator",
+]
+_SAVES = [
+    "saveAsNewAPIHadoopDataset",
+    "saveAsNewAPIHadoopFile",
+    "saveAsHadoopDataset",
+    "saveAsHadoopFile",
+    "saveAsSequenceFile",
+    "saveAsPickleFile",
+    "saveAsTextFile",
 ]
 _EARLY_ACTIONS = ["take", "first", "isEmpty", "takeSample", "lookup"]
 _COMPOSITES = [
@@ -114,6 +147,8 @@ _COMPOSITES = [
 def add_to(rdds: type[LineageRDD]) -> None:
     for name in _ACTIONS:
         setattr(rdds, name, _action(name, stops_early=False))
+    for name in _SAVES:
+        setattr(rdds, name, _save(name))
     for name in _EARLY_ACTIONS:
         setattr(rdds, name, _action(name, stops_early=True))
     for name in _COMPOSITES:

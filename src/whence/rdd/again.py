@@ -12,7 +12,7 @@ from pyspark import RDD
 from whence.rdd.capture import captured
 from whence.rdd.codec import Ints
 from whence.rdd.lineage_rdd import LineageRDD
-from whence.rdd.records import records_at
+from whence.rdd.records import records_at, whereabouts
 from whence.rdd.trace import Traced, whole_source
 from whence.rdd.walk import Place, State
 
@@ -54,7 +54,7 @@ class Program:
     def __init__(self, rdd: LineageRDD) -> None:
         self._rdd = rdd
         self._context = rdd.ctx
-        self._sources = {node.id: self._context._sources[node.id] for node in _leaves(rdd)}
+        self._sources = {node.id: self._context.book.source_rdds[node.id] for node in _leaves(rdd)}
 
     def witnesses(self, position: int | None) -> State:
         """Of the record at this position of the whole result, or of all records: the records of the sources."""
@@ -64,7 +64,10 @@ class Program:
         rdd, context = self._rdd, self._context
         if rdd.node.source:
             return self.all_of(rdd, position)
-        found = {Place(*key, context._open[key].last): np.arange(context._open[key].n_out) for key in captured(rdd)}
+        found = {
+            Place(*key, context.book.tables[key].last): np.arange(context.book.tables[key].n_out)
+            for key in captured(rdd)
+        }
         return _nth(found, position)
 
     def all_of(self, source: LineageRDD, position: int | None = None) -> State:
@@ -74,13 +77,14 @@ class Program:
     def name(self, place: Place) -> str:
         """Of the source: the path of a text file, else how it was made."""
         source = self._sources[place.stage]
-        path = source._plain().name() if place.stage in self._context._splits else None
+        reading = self._context.book.readings.get(place.stage)
+        path = source._plain().name() if reading is not None and reading.lines else None
         taken = [number for number, other in self._sources.items() if other.node.name == source.node.name]
         number = taken.index(place.stage) + 1
         return path or (f"{source.node.name} {number}" if len(taken) > 1 else source.node.name)
 
     def where(self, place: Place, position: int) -> str:
-        return self._context._where(place, position)
+        return whereabouts(self._context, place, position)
 
     def records(self, place: Place, positions: Ints) -> list[Any]:
         return records_at(self._context, place, positions)
@@ -97,16 +101,29 @@ class Program:
             else:
                 parts = [known[places[p]] if p in places else [] for p in range(plain.getNumPartitions())]
                 sources[number] = _of_parts(self._context.spark, parts)
-        with self._context._job("does it still fail?"):
+        with self._context.book.job("does it still fail?"):
             return self._above(sources).collect()
+
+    def above(self, keep: Mapping[int, Mapping[int, Ints]] | None, drop: Mapping[int, Mapping[int, Ints]]) -> RDD[Any]:
+        """The program on some records: of each source in `keep` those, of each in `drop` the others, of the rest all;
+        told as partition and numbers."""
+        sources = {}
+        for number, source in self._sources.items():
+            plain = source._plain()
+            if keep is not None and number in keep:
+                plain = plain.mapPartitionsWithIndex(_picking(keep[number]))
+            elif number in drop:
+                plain = plain.mapPartitionsWithIndex(_leaving_out(drop[number]))
+            sources[number] = plain
+        return self._above(sources)
 
     def _above(self, sources: Mapping[int, RDD[Any]]) -> RDD[Any]:
         """The program with these RDDs in the place of its sources."""
-        token = self._context._instead.set(Instead(sources))
+        token = self._context.book.instead.set(Instead(sources))
         try:
             return self._rdd._plain()
         finally:
-            self._context._instead.reset(token)
+            self._context.book.instead.reset(token)
 
 
 def _nth(found: State, position: int | None) -> State:
@@ -147,3 +164,11 @@ def _picking(chosen: Mapping[int, Ints]) -> Any:
             before = position
 
     return pick
+
+
+def _leaving_out(chosen: Mapping[int, Ints]) -> Any:
+    def rest(part: int, given: Iterable[Any]) -> Iterator[Any]:
+        out = set(chosen[part].tolist()) if part in chosen else ()
+        return (record for number, record in enumerate(given) if number not in out)
+
+    return rest

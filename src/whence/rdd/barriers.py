@@ -19,8 +19,9 @@ from pyspark.resultiterable import ResultIterable
 from pyspark.shuffle import Aggregator, ExternalGroupBy, ExternalMerger, ExternalSorter, get_used_memory
 
 from whence.rdd.codec import AnyInts
-from whence.rdd.links import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, PrefixLink, Writer
+from whence.rdd.links import BLOCK, ColumnsLink, GroupsLink, Link, ListsLink, OpaqueLink, PrefixLink, Writer
 from whence.rdd.narrow import PIECE, mapped
+from whence.rdd.told import Hearing
 
 Stream = Generator[list[Any], None, None]
 
@@ -402,21 +403,30 @@ class Opaque(Barrier):
         self.lazy = not exact
 
     def link(self) -> Link:
-        return PrefixLink(self.note)
+        return PrefixLink(self.note) if self.exact else OpaqueLink(self.note)
 
     def run(self, stream: Stream, link: PrefixLink, table: Writer, split: int) -> Stream:
         read = 0
+        hearing = Hearing.begin() if isinstance(link, OpaqueLink) else None
+
+        def taken() -> int:
+            return read
+
+        arriving: Iterator[list[Any]] = stream if hearing is None else hearing.fed(stream, taken)
 
         def feed() -> Iterator[Any]:
             nonlocal read
-            for records in stream:
+            for records in arriving:
                 for record in records:
                     read += 1
                     yield record
 
-        for record in self.f(split, feed()):
+        given = iter(self.f(split, feed()))
+        for record in given if hearing is None else hearing.given(given, taken):
             link.add(read)
             yield [record]
+        if hearing is not None and isinstance(link, OpaqueLink):
+            link.told = hearing.lists(self.note or "")
         # The operators before it note what was read of them, also where that was not all. (ValueError: a thread of the
         # function's own, as `pipe` has, is reading just now.)
         with contextlib.suppress(ValueError):

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
     """The tables of an RDD's partitions, in order. What was never computed under capture is computed now."""
     context = rdd.ctx
-    with context._asked():
+    with context.book.asked():
         info, view = rdd._recording_view()
         parts = range(info.partitions) if wanted is None else wanted
         for again in (True, False):
-            context._take_commits()
+            context.book.take_commits()
             found: list[tuple[int, int, int]] = []
             missing: list[int] = []
             reasons: list[str] = []
             for part in parts:
-                attempts = context._tables.get((info.id, part), {})
+                attempts = context.book.committed.get((info.id, part), {})
                 good = [a for a, (_, _, error) in attempts.items() if error is None]
                 reasons.extend(error for _, _, error in attempts.values() if error is not None)
                 if good:
@@ -36,7 +36,7 @@ def captured(rdd: LineageRDD, wanted: Sequence[int] | None = None) -> list[tuple
             if not missing:
                 return found
             if again:
-                with context._job("making lineage"):
+                with context.book.job("making lineage"):
                     context.spark.runJob(_in_known_order(context, info, view, missing), _drain, missing)
     raise LineageMissing(
         f"The lineage of {rdd.node.name} is not complete: partitions {missing} could not be written"
@@ -50,13 +50,13 @@ def _in_known_order(context: LineageContext, info: StageInfo, view: View, parts:
     if not info.base.tagged:
         return view
     order = {}
-    for other in list(context._stages.values()):
+    for other in list(context.book.stages.values()):
         if other.base is not info.base:
             continue
         for part in parts:
-            for attempt, (_, _, error) in context._tables.get((other.id, part), {}).items():
+            for attempt, (_, _, error) in context.book.committed.get((other.id, part), {}).items():
                 if error is None and part not in order:
-                    order[part] = context._open[other.id, part, attempt].arrival
+                    order[part] = context.book.tables[other.id, part, attempt].arrival
     if not order:
         return view
     stage: Any = copy(view.func)

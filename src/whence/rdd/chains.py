@@ -54,11 +54,11 @@ class Chained(Computed):
         inputs: tuple[LineageRDD, ...] | None = None,
     ) -> LineageRDD:
         base, steps = self._chain()
-        node = self.ctx._new_node(name, (self.node,))
+        node = self.ctx.book.new_node(name, (self.node,))
         if one_to_one(op):
             node.alias = self.node
         if isinstance(op, Opaque) and not op.exact:
-            op.note = _OPAQUE_NOTE.format(name=self.ctx._label(name))
+            op.note = _OPAQUE_NOTE.format(name=self.ctx.book.label(name))
         keeps = preserves and (self.preservesPartitioning if steps else True)
         return self._made(
             base,
@@ -120,7 +120,7 @@ class Chained(Computed):
         return self._then(Opaque(together, exact=True), "glom", lambda: RDD.glom(self._plain()), False)
 
     def pipe(self, command: str, env: dict[str, str] | None = None, checkCode: bool = False) -> LineageRDD:
-        with self.ctx._naming("pipe"):
+        with self.ctx.book.naming("pipe"):
             piped: LineageRDD = super().pipe(command, env, checkCode)  # type: ignore[assignment]
         piped.node.name = "pipe"
         return piped

@@ -23,12 +23,11 @@ from whence.rdd.narrow import Enumerate, Filter, Map, MapValues, Sample
 from whence.rdd.records import lengths
 from whence.rdd.stages import Node, StageInfo, Step, one_to_one
 from whence.rdd.tables import Table
-from whence.rdd.walk import Place, State, merged
+from whence.rdd.walk import Key, Place, State, merged
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
 
-Key = tuple[int, int, int]
 Note = Callable[[str], None]
 
 _SAME_RECORD = (Map, MapValues, Filter, Enumerate, Sample, Sort)  # what these give stands for the record they took
@@ -39,7 +38,7 @@ class NotOnTheWay(WhenceError):
 
 
 def back_to(context: LineageContext, state: State, node: Node, note: Note) -> State:
-    tables = context._open
+    tables = context.book.tables
     done: dict[Place, list[Ints]] = defaultdict(list)
     todo = list(state.items())
     while todo:
@@ -49,7 +48,7 @@ def back_to(context: LineageContext, state: State, node: Node, note: Note) -> St
             continue
         if place.attempt < 0:
             continue
-        info, table = context._stages[place.stage], tables.of(place)
+        info, table = context.book.stages[place.stage], tables.of(place)
         passed = lengths(info, table)
         inner = next((i for i in range(passed[place.space], 0, -1) if info.steps[i - 1].node is node), None)
         if inner is not None:
@@ -67,7 +66,7 @@ def back_to(context: LineageContext, state: State, node: Node, note: Note) -> St
 
 
 def _to_arrivals(context: LineageContext, place: Place, positions: Ints, note: Note) -> list[tuple[Place, Ints]]:
-    return context._open.arrivals(place, _back(context._open.of(place), place.space, 0, positions, note))
+    return context.book.tables.arrivals(place, _back(context.book.tables.of(place), place.space, 0, positions, note))
 
 
 def _back(table: Table, space: int, until: int, positions: Ints, note: Note) -> Ints:
@@ -89,7 +88,7 @@ def _inner(
     context: LineageContext, place: Place, positions: Ints, steps: int, parts: Iterable[int], note: Note
 ) -> tuple[Place, Ints]:
     """Back, within the stage, to the records after its first `steps` steps."""
-    table, info = context._open.of(place), context._stages[place.stage]
+    table, info = context.book.tables.of(place), context.book.stages[place.stage]
     passed = lengths(info, table)
     here = _space_of(passed[: place.space + 1], steps)
     if here is not None:
@@ -97,7 +96,7 @@ def _inner(
     boundary = next(s for s in range(place.space + 1) if passed[s] > steps)
     found = _back(table, place.space, boundary, positions, note)
     key, fine = _fine(context, info, passed[boundary], place.part, parts)
-    spaces = lengths(context._stages[key[0]], fine)
+    spaces = lengths(context.book.stages[key[0]], fine)
     end, inner = _space_of(spaces, passed[boundary]), _space_of(spaces, steps)
     assert end is not None
     assert inner is not None
@@ -120,13 +119,13 @@ def _fine(context: LineageContext, info: StageInfo, steps: int, part: int, parts
     that one job makes them all."""
     chain = info.steps[:steps]
     name = (id(info.base), *map(id, chain))
-    if name not in context._inner:
+    if name not in context.book.inner:
         made = LineageRDD(context, info.base, chain, context.spark.emptyRDD)
         made._fine = True
-        context._inner[name] = made
+        context.book.inner[name] = made
     wanted = sorted({part, *parts})
-    key = captured(context._inner[name], wanted)[wanted.index(part)]
-    return key, context._open[key]
+    key = captured(context.book.inner[name], wanted)[wanted.index(part)]
+    return key, context.book.tables[key]
 
 
 def same_arrivals(a: Table, b: Table) -> bool:
@@ -168,12 +167,12 @@ class _Ways:
     def __init__(self, context: LineageContext, results: Iterable[Node], read: Iterable[Key], note: Note) -> None:
         self.context, self.note = context, note
         self._program = _with_inputs(results)
-        self.tables = context._open
+        self.tables = context.book.tables
         self.at: dict[Place, list[Ints]] = defaultdict(list)
         self.ahead: dict[Place, list[Ints]] = defaultdict(list)
         self._read: dict[tuple[int, int], list[Key]] = defaultdict(list)
         for key in read:
-            self._read[id(context._stages[key[0]].base), key[1]].append(key)
+            self._read[id(context.book.stages[key[0]].base), key[1]].append(key)
 
     def go(self, state: State) -> None:
         todo = list(state.items())
@@ -187,10 +186,10 @@ class _Ways:
 
     def _one(self, place: Place, positions: Ints, parts: list[int]) -> list[tuple[Place, Ints]]:
         """Notes where this leads; gives what has to be looked at further back."""
-        info, table = self.context._stages[place.stage], self.tables.of(place)
+        info, table = self.context.book.stages[place.stage], self.tables.of(place)
         steps = info.steps[: lengths(info, table)[place.space]]
         shared = {
-            key: _shared(steps, self.context._stages[key[0]].steps)
+            key: _shared(steps, self.context.book.stages[key[0]].steps)
             for key in self._read.get((id(info.base), place.part), ())
         }
         most = max(shared.values(), default=-1)
@@ -225,7 +224,7 @@ class _Ways:
 
     def _into(self, key: Key, at: Place, positions: Ints, steps: tuple[Step, ...], parts: list[int]) -> None:
         """Records after `steps`, found at one table, at another one of a stage that begins with the same steps."""
-        table, other, info = self.tables.of(at), self.tables[key], self.context._stages[key[0]]
+        table, other, info = self.tables.of(at), self.tables[key], self.context.book.stages[key[0]]
         passed, n = lengths(info, other), len(steps)
         here = _space_of(passed, n)
         if not same_arrivals(table, other):
@@ -244,7 +243,7 @@ class _Ways:
             where[there].append(positions)
             return
         fine_key, fine = _fine(self.context, info, passed[boundary], key[1], parts)
-        spaces = lengths(self.context._stages[fine_key[0]], fine)
+        spaces = lengths(self.context.book.stages[fine_key[0]], fine)
         inner, end = _space_of(spaces, n), _space_of(spaces, passed[boundary])
         assert inner is not None
         assert end is not None

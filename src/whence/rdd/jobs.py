@@ -33,11 +33,11 @@ def walking(context: LineageContext) -> Callable[[Todo, bool, bool], list[Moved]
 
     def level(todo: Todo, forward: bool, whole: bool) -> list[Moved]:
         for key in todo:
-            if key in context._open.errors:
-                _ = context._open[key]  # says what is missing, and why
+            if key in context.book.tables.errors:
+                _ = context.book.tables[key]  # says what is missing, and why
         work = [(key, [(i.at, _packed(i.positions), i.start) for i in items]) for key, items in todo.items()]
-        task = partial(_walk, context._directory, forward, whole)
-        with context._job("tracing"):
+        task = partial(_walk, context.book.directory, forward, whole)
+        with context.book.job("tracing"):
             answers = context.spark.parallelize(work, len(work)).map(task).collect()
         found = []
         for answer in answers:
@@ -95,7 +95,8 @@ def records_of(context: LineageContext, state: State) -> RDD[Any]:
         if text is not None:
             if view is not None:
                 close()
-            lines.append((*text, _packed(positions), context._sources[place.stage]._base.deserializer.use_unicode))  # type: ignore[attr-defined]
+            reads: Any = context.book.source_rdds[place.stage]._base.deserializer
+            lines.append((*text, _packed(positions), reads.use_unicode))
             continue
         name = (place.stage, min(place.attempt, 0), place.space)
         if lines or (view is not None and view[0] != name):

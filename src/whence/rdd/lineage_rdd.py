@@ -31,7 +31,7 @@ class LineageRDD(Regrouped):
         if not numPartitions > 0:
             raise ValueError("Number of partitions must be positive.")
         batch = min(10, self.ctx._batchSize or 1024) if shuffle else self._plain_batch()
-        node = self.ctx._new_node("repartition" if shuffle else "coalesce", (self.node,))
+        node = self.ctx.book.new_node("repartition" if shuffle else "coalesce", (self.node,))
         if batch < 0:
             batch = 0
         base = Base(
@@ -52,7 +52,7 @@ class LineageRDD(Regrouped):
     def cartesian(self, other: RDD[Any]) -> LineageRDD:
         right = self.ctx._lineage(other)
         batches = (self._plain_batch(), right._plain_batch())
-        node = self.ctx._new_node("cartesian", (self.node, right.node))
+        node = self.ctx.book.new_node("cartesian", (self.node, right.node))
 
         def build() -> Any:
             left_jrdd, right_jrdd = (
@@ -74,7 +74,7 @@ class LineageRDD(Regrouped):
                 batch = 100
         if self.getNumPartitions() != right.getNumPartitions():
             raise ValueError("Can only zip with RDD which has the same number of partitions")
-        node = self.ctx._new_node("zip", (self.node, right.node))
+        node = self.ctx.book.new_node("zip", (self.node, right.node))
         if batch < 0:
             batch = 100
         base = Base(
@@ -86,6 +86,16 @@ class LineageRDD(Regrouped):
             before=(self._base, right._base),
         )
         return self._made(base, (), lambda: RDD.zip(self._plain(), right._plain()), inputs=(self, right))
+
+    # To DataFrames
+
+    def _to_java_object_rdd(self) -> Any:
+        """What `toDF` and `createDataFrame` put below a DataFrame: its rows are this RDD's records, in its order."""
+        made = RDD._to_java_object_rdd(self)
+        if self.ctx.capturing:
+            self.ctx.book.handed[int(made.id())] = self
+            self.ctx.book.handed_nodes.add(self.node.id)
+        return made
 
     # Tracing
 

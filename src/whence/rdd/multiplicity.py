@@ -7,7 +7,6 @@ combiner's slots, a shuffle's buckets) is left out: nothing can stand out there.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,11 +16,11 @@ import numpy as np
 from whence.model import NonDeterministic, WhenceError
 from whence.rdd.capture import captured
 from whence.rdd.codec import Ints
-from whence.rdd.inside import Key, same_arrivals
+from whence.rdd.inside import same_arrivals
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.records import lengths, records_at
 from whence.rdd.tables import Table
-from whence.rdd.walk import Place
+from whence.rdd.walk import Key, Place, Seen, merged
 
 Visited = dict[tuple[Key, int], Ints]  # positions in a space of a table
 
@@ -67,7 +66,7 @@ def _positions(rdd: LineageRDD, asked: Any, records: Iterable[Any]) -> dict[Key,
     traced = asked.getLineage()
     if asked is not rdd:
         traced = traced.goBack(to=rdd)
-    tables, own = rdd.ctx._open, {key[1]: key for key in captured(rdd)}
+    tables, own = rdd.ctx.book.tables, {key[1]: key for key in captured(rdd)}
     found: dict[Key, Ints] = {}
     for place, positions in traced.state.items():
         key = own[place.part]
@@ -87,25 +86,24 @@ class _Program:
 
     def __init__(self, rdd: LineageRDD) -> None:
         self._context = rdd.ctx
-        self._tables = rdd.ctx._open
+        self._tables = rdd.ctx.book.tables
         self._depth: dict[Key, int] = {}
-        self._readers: dict[Any, list[Key]] = defaultdict(list)
-        for key in captured(rdd):
+        results = captured(rdd)
+        self._readers = self._tables.readers(results)
+        for key in results:
             self._visit(key)
         self._order = sorted(self._depth, key=lambda k: self._depth[k])  # what feeds others comes first
 
     def _visit(self, key: Key) -> int:
         if key not in self._depth:
             origins = self._tables[key].origins
-            for origin in origins:
-                self._readers[origin].append(key)
             below = [self._visit(o[:3]) for o in dict.fromkeys(o for o in origins if o.attempt >= 0)]
             self._depth[key] = 1 + max(below, default=0)
         return self._depth[key]
 
     def found(self, bad: Visited | None, good: Visited | None) -> Iterable[Multiplicity]:
         for key in self._order:
-            table, info = self._tables[key], self._context._stages[key[0]]
+            table, info = self._tables[key], self._context.book.stages[key[0]]
             passed = lengths(info, table)
             for space in range(table.last):
                 counts = table.multiplicity(space)
@@ -158,53 +156,17 @@ class _Program:
 
     def back(self, start: dict[Key, Ints]) -> Visited:
         """Everything, in every space, that these results came from."""
-        seen: Visited = {}
-        waiting: dict[tuple[Key, int], list[Ints]] = defaultdict(list)
-        for key, positions in start.items():
-            waiting[key, self._tables[key].last].append(positions)
-        for key in reversed(self._order):
-            table = self._tables[key]
-            for space in range(table.last, -1, -1):
-                positions = _merged(waiting.pop((key, space), []))
-                if not len(positions):
-                    continue
-                seen[key, space] = positions
-                if space:
-                    waiting[key, space - 1].append(table.back(space, positions))
-                    continue
-                for at, before in self._tables.arrivals(Place(*key, 0), positions):
-                    if at.attempt >= 0:
-                        waiting[at[:3], at.space].append(before)
-        return seen
+        seen: Seen = {}
+        state = {Place(*key, self._tables[key].last): positions for key, positions in start.items()}
+        self._tables.back_all(state, lambda _: None, seen)
+        return {(place[:3], place.space): positions for place, positions in merged(seen).items()}
 
     def forth(self, start: Visited) -> Visited:
         """Everything, in every space, that came of these."""
-        seen: Visited = {}
-        waiting: dict[tuple[Key, int], list[Ints]] = defaultdict(list)
-        for place, positions in start.items():
-            waiting[place].append(np.unique(positions))
-        for key in self._order:
-            table = self._tables[key]
-            for space in range(table.last + 1):
-                positions = _merged(waiting.pop((key, space), []))
-                if not len(positions):
-                    continue
-                seen[key, space] = positions
-                if space == table.element_space:
-                    leaving = table.leaving_elements(positions)
-                elif space == table.last:
-                    leaving = table.leaves_as(positions)
-                else:
-                    waiting[key, space + 1].append(table.forth(space, positions))
-                    continue
-                for origin, numbers in leaving:
-                    for reader in self._readers.get(origin, ()):
-                        waiting[reader, 0].append(self._tables[reader].arrivals_of(origin, np.unique(numbers)))
-        return seen
-
-
-def _merged(parts: list[Ints]) -> Ints:
-    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
+        seen: Seen = {}
+        state = {Place(*key, space): np.unique(positions) for (key, space), positions in start.items()}
+        self._tables.forth_all(state, self._readers, set(), lambda _: None, seen)
+        return {(place[:3], place.space): positions for place, positions in merged(seen).items()}
 
 
 def _name(steps: Sequence[Any]) -> str:

@@ -31,7 +31,7 @@ def _one_at_a_time(make: Callable[Concatenate[Computed, P], T]) -> Callable[Conc
 
     @wraps(make)
     def made(rdd: Computed, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with rdd.ctx._making:
+        with rdd.ctx.book.making:
             return make(rdd, *args, **kwargs)
 
     return made
@@ -91,7 +91,7 @@ class Computed(PipelinedRDD[Any, Any]):
 
     @_one_at_a_time
     def _plain(self) -> RDD[Any]:
-        instead = self.ctx._instead.get()
+        instead = self.ctx.book.instead.get()
         if instead is not None:
             return instead.twin(self)
         bottom_up(self, lambda made: made._inputs, Computed._has_twin)
@@ -121,20 +121,20 @@ class Computed(PipelinedRDD[Any, Any]):
         context, base = self.ctx, self._base
         jrdd = base.jrdd
         made = segments(steps, base.node, self._fine)
-        info = context._new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
+        info = context.book.new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
         return info, self._described(info.id, made, out, shuffle), jrdd, base.reader
 
     def _described(self, number: int, made: list[Segment], out: str, shuffle: Shuffle | None) -> Stage:
         context, base = self.ctx, self._base
         return Stage(
             number,
-            context._directory,
+            context.book.directory,
             base.sources() if base.sources is not None else None,
             base.prelude,
             made,
             out,
             shuffle,
-            context._commits,
+            context.book.commits,
             base.node.id if base.pair else None,
             None if base.pair or base.node.source else base.node.shown,
         )

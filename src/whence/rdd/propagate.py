@@ -7,12 +7,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
+from whence.rdd.books import Book
 from whence.rdd.codec import Ints, pack, ragged, unpack
 from whence.rdd.tables import Table
-from whence.rdd.walk import Place, State, Tables
+from whence.rdd.walk import Place, State, Tables, merged_states
 from whence.rdd.wire import Origin
 from whence.store import private
 
@@ -66,14 +68,7 @@ class Composer:
                 found.append((mine, np.full(len(mine), self._source(origin)), numbers))
                 continue
             writer = self.tables.of(origin)
-            places, ranks = writer.left_as(origin, numbers)
-            space = writer.last
-            if writer.element_space is not None:
-                space = writer.element_space
-                distinct, where = np.unique(places, return_inverse=True)
-                owner, elements = writer.elements_of(distinct)
-                counts = np.bincount(owner, minlength=len(distinct))
-                places = elements[(np.cumsum(counts) - counts)[where] + ranks]
+            space, places = writer.stood(origin, numbers)
             index, part, position = self.of(writer, space, places)
             found.append((mine[index], part, position))
         if not found:
@@ -135,3 +130,18 @@ def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> tup
         if (part == i).any()
     }
     return found, head["notes"]
+
+
+def stored_whole(book: Book, state: State, note: Callable[[str], None]) -> State | None:
+    """The way to the sources where the strategy put it together beforehand."""
+    found: State = {}
+    for place, positions in state.items():
+        if place.attempt < 0 or place.space != book.tables.of(place).last:
+            return None
+        one = read_full(book.directory, place[:3], positions)
+        if one is None:
+            return None
+        for text in one[1]:
+            note(text)
+        found = merged_states(found, one[0])
+    return found

@@ -32,8 +32,8 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
         return []
     if place.attempt < 0:
         return source_records(context, place, positions)
-    info = context._stages[place.stage]
-    table = context._open.of(place)
+    info = context.book.stages[place.stage]
+    table = context.book.tables.of(place)
     ops = _run_again_by(info, table, place.space)
     if ops:
         inputs = positions
@@ -47,7 +47,7 @@ def records_at(context: LineageContext, place: Place, positions: Ints) -> list[A
 def source_records(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
     found = text_lines(context, place, positions)
     if found is not None:
-        source = context._sources[place.stage]
+        source = context.book.source_rdds[place.stage]
         if source._base.deserializer.use_unicode:  # type: ignore[attr-defined]
             return [str(line, "utf-8") for _, line in found]
         return [line for _, line in found]
@@ -64,30 +64,28 @@ def text_lines(context: LineageContext, place: Place, positions: Ints) -> list[t
 
 def measured(context: LineageContext, place: Place) -> tuple[Split, tuple[Ints, Ints]] | None:
     """What is needed to read lines at their offset; None where that cannot be."""
-    splits = context._splits.get(place.stage) if place.attempt < 0 else None
-    if splits is None:
+    reading = context.book.readings.get(place.stage) if place.attempt < 0 else None
+    if reading is None or not reading.lines:
         return None
-    split = splits[place.part]
+    split = reading.load()[place.part]
     check_unchanged(split)
-    table = _reader_of(context, place)
+    context.book.take_commits()
+    reader = context.book.readers.get((place.stage, place.part))
+    table = context.book.tables[reader] if reader is not None else None
     if table is None or table.measures is None or lines_at(split, table.measures, np.zeros(0, dtype=np.int64)) is None:
         return None
     return split, table.measures
 
 
-def _reader_of(context: LineageContext, place: Place) -> Table | None:
-    """Any table of a stage that read this partition of a source: it knows how long the lines were."""
-    for info in list(context._stages.values()):
-        if info.base.sources is None:
-            continue
-        try:
-            part = info.base.sources().index((place.stage, place.part))
-        except ValueError:
-            continue
-        for attempt, (_, _, error) in context._tables.get((info.id, part), {}).items():
-            if error is None:
-                return context._open[info.id, part, attempt]
-    return None
+def whereabouts(context: LineageContext, place: Place, position: int) -> str:
+    """Where a record was read, for people."""
+    if place.attempt >= 0:
+        return f"partition {place.part}, record {position}"
+    found = text_lines(context, place, np.array([position]))
+    if found is not None:
+        split = context.book.readings[place.stage].load()[place.part]
+        return f"{split.local}, byte {found[0][0]}"
+    return f"{context.book.source_rdds[place.stage].node.name}, partition {place.part}, record {position}"
 
 
 def _run_again_by(info: StageInfo, table: Table, space: int) -> list[Narrow]:
@@ -154,13 +152,13 @@ def stage_view(context: LineageContext, places: list[Place]) -> RDD[Any]:
     from whence.rdd.lineage_rdd import LineageRDD
 
     first = places[0]
-    with context._asked():
+    with context.book.asked():
         if first.attempt < 0:
-            return context._sources[first.stage]._captured_view()
-        info = context._stages[first.stage]
-        steps = info.steps[: lengths(info, context._open.of(first))[first.space]]
+            return context.book.source_rdds[first.stage]._captured_view()
+        info = context.book.stages[first.stage]
+        steps = info.steps[: lengths(info, context.book.tables.of(first))[first.space]]
         again = LineageRDD(context, info.base, steps, lambda: context.spark.emptyRDD())
-        return again._again_view({p.part: context._open.of(p).arrival for p in places})
+        return again._again_view({p.part: context.book.tables.of(p).arrival for p in places})
 
 
 def _selected(context: LineageContext, place: Place, positions: Ints) -> list[Any]:
@@ -172,5 +170,5 @@ def _selected(context: LineageContext, place: Place, positions: Ints) -> list[An
             yield from islice(records, skip, skip + 1)
 
     view = stage_view(context, [place])
-    with context._job("reading"):
+    with context.book.job("reading"):
         return view.ctx.runJob(view, pick, [place.part])

@@ -59,7 +59,7 @@ class Regrouped(Chained):
         partitioner = Partitioner(partitions, partitionFunc)
         if self.partitioner == partitioner:
             return self._own
-        node = self.ctx._new_node("partitionBy", (self.node,))
+        node = self.ctx.book.new_node("partitionBy", (self.node,))
         base = self._shuffle([(self._own, None)], partitions, partitionFunc, node, elements=False, numbered=False)
         return self._made(base, (), lambda: RDD.partitionBy(self._plain(), numPartitions, partitionFunc), partitioner)
 
@@ -78,7 +78,7 @@ class Regrouped(Chained):
         if self.partitioner == partitioner:  # every key is in one place already: one grouping is enough
             alone = Group(self._memory_limit(), final=True) if isinstance(before, Group) else before
             return self._then(alone, name, plain, True)
-        node = self.ctx._new_node(name, (self.node,))
+        node = self.ctx.book.new_node(name, (self.node,))
         between = Node(-1, "shuffle", (self.node,), hidden=True)
         base = self._shuffle([(self._own, before)], partitions, function, between, elements, numbered=False)
         return self._made(base, (Step(after, node),), plain, partitioner)
@@ -140,7 +140,7 @@ class Regrouped(Chained):
             partitions = self.ctx.defaultParallelism
         else:
             partitions = sum(s.getNumPartitions() for s in sides)
-        node = self.ctx._new_node(name, tuple(s.node for s in sides))
+        node = self.ctx.book.new_node(name, tuple(s.node for s in sides))
         between = Node(-1, "shuffle", node.inputs, hidden=True)
         base = self._shuffle(
             [(s, Group(memory * 0.9)) for s in sides], partitions, portable_hash, between, elements=True, numbered=True
@@ -152,8 +152,8 @@ class Regrouped(Chained):
     def _meet_aware(self, kind: str, name: str, sides: list[LineageRDD], n: int | None, twin: Any) -> LineageRDD:
         """Inputs that are partitioned alike: Spark's union keeps the partitions; there may be nothing to shuffle."""
         memory = self._memory_limit()
-        node = self.ctx._new_node(name, tuple(s.node for s in sides))
-        with self.ctx._inside():
+        node = self.ctx.book.new_node(name, tuple(s.node for s in sides))
+        with self.ctx.book.inside():
             together: LineageRDD = sides[0].mapValues(_numbered(0))
             for number, side in enumerate(sides[1:], 1):
                 together = together.union(side.mapValues(_numbered(number)))
@@ -231,7 +231,7 @@ class Regrouped(Chained):
             p = bisect.bisect_left(bounds, keyfunc(k))
             return p if ascending else last - p
 
-        with self.ctx._inside():
+        with self.ctx.book.inside():
             spread = self.partitionBy(numPartitions, by_range)
             spread.node.alias = None
         return spread._then(sort, "sortByKey", plain, True, inputs=(self._own,))
@@ -244,7 +244,7 @@ class Regrouped(Chained):
         keyfunc: Callable[[Any], Any] = lambda x: x,
     ) -> LineageRDD:
         partitions = self._defaultReducePartitions() if numPartitions is None else numPartitions
-        with self.ctx._inside():
+        with self.ctx.book.inside():
             spread = self.partitionBy(partitions, partitionFunc)
         return spread._then(
             Sort(_key_of(keyfunc), not ascending, self._memory_limit()),

@@ -163,6 +163,7 @@ class StageInfo:
     partitions: int
     segments: list[Segment]
     shuffle: Shuffle | None = None
+    reads: tuple[tuple[int, int], ...] = ()  # of each partition: which partition of which source it reads
 
 
 class View(PipelinedRDD[Any, Any]):

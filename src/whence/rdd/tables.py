@@ -339,12 +339,15 @@ class Table:
             owner = np.repeat(owner, counts[where])
         return owner, found
 
-    def left_elements(self, positions: Ints, ranks: Ints) -> Ints:
-        """Element `rank` of each position of the last space."""
+    def stood(self, origin: Origin, numbers: Ints) -> tuple[int, Ints]:
+        """Where what left as these numbers of an origin had been: the space, and of each number its position there."""
+        positions, ranks = self.left_as(origin, numbers)
+        if self.element_space is None:
+            return self.last, positions
         distinct, where = np.unique(positions, return_inverse=True)
         owner, elements = self.elements_of(distinct)
         counts = np.bincount(owner, minlength=len(distinct))
-        return np.unique(elements[(np.cumsum(counts) - counts)[where] + ranks])
+        return self.element_space, elements[(np.cumsum(counts) - counts)[where] + ranks]
 
     def leaving_elements(self, elements: Ints) -> Iterator[tuple[Origin, Ints]]:
         """Positions in the element space to (origin, numbers)."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from whence.model import SourceChanged
 from whence.rdd.codec import Ints
+from whence.store.lines import UNREAD, Offsets, content_of, line_starts
 
 _COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".xz", ".zstd")
 
@@ -46,6 +47,31 @@ def split_of(path: str, start: int, length: int) -> Split:
     except OSError:
         return found
     return Split(path, start, length, status.st_size, status.st_mtime_ns)
+
+
+def is_compressed(path: str) -> bool:
+    return path.endswith(_COMPRESSED)
+
+
+def is_readable(split: Split) -> str | None:
+    """None, or why the lines of this file cannot be found by their byte from here."""
+    if split.local is None:
+        return f"{split.path} is on no file system of this machine"
+    return "its compression is not read here" if split.path.endswith(UNREAD) else None
+
+
+def starts_in(split: Split) -> Offsets:
+    """The byte at which each line of a piece begins, in the order of its records; of a compressed file, the byte of
+    what it holds."""
+    assert split.local is not None
+    content = content_of(split.local)
+    if is_compressed(split.path):
+        return line_starts(content)
+    end = split.start + split.length
+    # One byte more tells whether \r and \n at the piece's end are one line end.
+    found = line_starts(content[split.start : end + 1]) + split.start
+    # A line that begins where the piece does is of the piece before: only there it was seen that another one ended.
+    return found if split.start == 0 else found[found > split.start]
 
 
 def check_unchanged(split: Split) -> None:

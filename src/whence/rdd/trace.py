@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark import RDD
 
+from whence.model import WhenceError
 from whence.model.once import once
 from whence.model.text import visible
+from whence.rdd.books import Result, kept_of
 from whence.rdd.capture import captured
-from whence.rdd.inside import Key, back_to, on_the_way
+from whence.rdd.inside import back_to, on_the_way
 from whence.rdd.jobs import records_of
 from whence.rdd.lineage_rdd import LineageRDD
-from whence.rdd.propagate import read_full
-from whence.rdd.records import records_at
+from whence.rdd.propagate import stored_whole
+from whence.rdd.reading import Reading
+from whence.rdd.records import records_at, whereabouts
 from whence.rdd.stages import Base, Node
-from whence.rdd.walk import Place, State, Tables, merged_states
+from whence.rdd.walk import Key, Place, State, Tables, merged_states
 from whence.rdd.wire import Origin
 
 if TYPE_CHECKING:
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 
 class Traced(LineageRDD):
     def __init__(self, context: LineageContext, evaluate: Callable[[Traced], State], origin: LineageRDD | None) -> None:
-        node = Node(next(context._ids), "trace", (), source=True)
-        context._sources[node.id] = self
+        node = Node(next(context.book.ids), "trace", (), source=True)
+        context.book.source_rdds[node.id] = self
         serializer = context.spark.serializer
         base = Base(
             node,
@@ -40,6 +43,8 @@ class Traced(LineageRDD):
         self._fetched: list[Any] | None = None
         self._notes: list[str] = []
         super().__init__(context, base, (), lambda: RDD(base.jrdd, context.spark, serializer))
+        why = f"trace {node.id}: the records are those of a trace, so the way ends at them; ask that trace itself"
+        context.book.readings[node.id] = Reading(self, "trace", why=why)
 
     @classmethod
     def start(cls, rdd: LineageRDD) -> Traced:
@@ -53,9 +58,9 @@ class Traced(LineageRDD):
             if rdd.node.source:
                 return whole_source(context, rdd)
             return {
-                Place(*key, context._open[key].last): np.arange(context._open[key].n_out)
+                Place(*key, context.book.tables[key].last): np.arange(context.book.tables[key].n_out)
                 for key in captured(rdd)
-                if context._open[key].n_out
+                if context.book.tables[key].n_out
             }
 
         return cls(rdd.ctx, whole, rdd)
@@ -81,7 +86,7 @@ class Traced(LineageRDD):
         """To the sources, or to one of them."""
 
         def move(tables: Tables, state: State, note: Callable[[str], None]) -> State:
-            found = stored_whole(self.ctx, state, note) or tables.back_all(state, note)
+            found = stored_whole(self.ctx.book, state, note) or tables.back_all(state, note)
             if source is None:
                 return found
             return {p: x for p, x in found.items() if p.stage == source.node.id}
@@ -114,7 +119,7 @@ class Traced(LineageRDD):
         def evaluate(traced: Traced) -> State:
             before = self.state
             traced._notes.extend(self._notes)
-            return move(self.ctx._open, before, traced._note)
+            return move(self.ctx.book.tables, before, traced._note)
 
         return Traced(self.ctx, evaluate, self._origin if forward else None)
 
@@ -125,21 +130,19 @@ class Traced(LineageRDD):
     def _readers(self) -> tuple[list[Node], dict[Key, int], dict[Origin, list[Key]]]:
         """The results, their tables, each with how many of its records an action computed, and who read what for them.
         The RDD that the way forward began at is none of its own results."""
-        nodes: list[Node] = []
-        limits: dict[Key, int] = {}
-        for rdd, limit in list(self.ctx._results.values()):
-            if rdd is self._origin and len(self.ctx._results) > 1:
-                continue
-            nodes.append(rdd.node)
-            left = limit
-            for key in captured(rdd):
-                n = self.ctx._open[key].n_out
-                taken = n if left is None else min(n, left)
-                left = None if left is None else left - taken
-                limits[key] = taken
-        return nodes, limits, self.ctx._open.readers(limits)
+        book = self.ctx.book
+        own = self._origin.node.id if self._origin is not None and len(book.computed) > 1 else None
+        results = [(rdd, limit) for node, (rdd, limit) in list(book.computed.items()) if node != own]
+        kept = kept_of(book.tables, [Result(rdd.node.id, tuple(captured(rdd)), limit) for rdd, limit in results])
+        return [rdd.node for rdd, _ in results], kept, book.tables.readers(kept)
 
     # The answer
+
+    def trace(self) -> Any:
+        """The same question as a Trace, which goes on to whatever made the sources, and can be shown and proven."""
+        if self.ctx.tracing is None:
+            raise WhenceError("A Trace is made by a session: ask an RDD of w.context, with w = whence.attach(spark).")
+        return self.ctx.tracing(self)
 
     @once
     def state(self) -> State:
@@ -176,7 +179,7 @@ class Traced(LineageRDD):
 
     def collect(self) -> list[Any]:
         if self._large:
-            with self.ctx._job("reading"):
+            with self.ctx.book.job("reading"):
                 found: list[Any] = records_of(self.ctx, self.state).collect()
             return found
         return list(self._records())
@@ -203,7 +206,7 @@ class Traced(LineageRDD):
         for place, positions in self.state.items():
             some = positions[:left]
             for position, record in zip(some.tolist(), records_at(self.ctx, place, some), strict=True):
-                print(f"{visible(self.ctx._where(place, position))}\t{visible(record, tabs=True)}")
+                print(f"{visible(whereabouts(self.ctx, place, position))}\t{visible(record, tabs=True)}")
             left -= len(some)
             if left <= 0:
                 break
@@ -214,22 +217,7 @@ def _read(limits: Iterable[Key], readers: Mapping[Any, list[Key]]) -> set[Key]:
     return {*limits, *(key for keys in readers.values() for key in keys)}
 
 
-def stored_whole(context: LineageContext, state: State, note: Callable[[str], None]) -> State | None:
-    """The way to the sources where the strategy put it together beforehand."""
-    found: State = {}
-    for place, positions in state.items():
-        if place.attempt < 0 or place.space != context._open.of(place).last:
-            return None
-        one = read_full(context._directory, place[:3], positions)
-        if one is None:
-            return None
-        for text in one[1]:
-            note(text)
-        found = merged_states(found, one[0])
-    return found
-
-
 def whole_source(context: LineageContext, rdd: LineageRDD) -> State:
-    with context._job("counting"):
+    with context.book.job("counting"):
         counts = rdd._captured_view().mapPartitions(lambda it: [sum(1 for _ in it)]).collect()
     return {Place(rdd.node.id, i, -1, 0): np.arange(n) for i, n in enumerate(counts) if n}

@@ -26,6 +26,7 @@ class Place(NamedTuple):
 
 
 State = dict[Place, Ints]
+Key = tuple[int, int, int]  # a table: (stage, partition, attempt)
 
 
 class Item(NamedTuple):
@@ -47,7 +48,8 @@ class Moved:
     notes: list[str] = field(default_factory=list)
 
 
-Todo = dict[tuple[int, int, int], list[Item]]
+Todo = dict[Key, list[Item]]
+Seen = dict[Place, list[Ints]]  # everything that a walk came through
 
 
 def _together(found: Iterable[tuple[int, int | None, Ints]]) -> list[tuple[int, int | None, Ints]]:
@@ -59,25 +61,25 @@ def _together(found: Iterable[tuple[int, int | None, Ints]]) -> list[tuple[int, 
 
 
 def _noted(table: Table, link: int, notes: list[str]) -> None:
-    said = table.links[link].get("note") if table.links[link]["kind"] == "prefix" else None
+    said = table.links[link].get("note")
     if said and said not in notes:
         notes.append(said)
 
 
-def back_inside(table: Table, key: tuple[int, int, int], items: list[Item], whole: bool) -> Moved:
+def back_inside(table: Table, key: Key, items: list[Item], whole: bool, seen: Seen | None = None) -> Moved:
     """Back to the nearest records of the program, or (`whole`) to what arrived at the table."""
     moved = Moved()
 
     def entered(item: Item) -> tuple[int, int | None, Ints]:
         if not isinstance(item.at, Origin):
             return item.at, item.start, item.positions
-        found, ranks = table.left_as(item.at, item.positions)
-        if table.element_space is not None:
-            return table.element_space, item.start, table.left_elements(found, ranks)
-        return table.last, item.start, np.unique(found)
+        space, found = table.stood(item.at, item.positions)
+        return space, item.start, np.unique(found)
 
     def walk(space: int, start: int | None, positions: Ints, arrived: bool) -> None:
         while len(positions):
+            if seen is not None:
+                seen.setdefault(Place(*key, space), []).append(positions)
             if arrived and not whole and table.node(space) not in (None, start):
                 moved.stopped.append((Place(*key, space), positions))
                 return
@@ -94,7 +96,7 @@ def back_inside(table: Table, key: tuple[int, int, int], items: list[Item], whol
     return moved
 
 
-def forth_inside(table: Table, key: tuple[int, int, int], items: list[Item], whole: bool) -> Moved:
+def forth_inside(table: Table, key: Key, items: list[Item], whole: bool, seen: Seen | None = None) -> Moved:
     """On to the nearest records of the program, or (`whole`) to what left the table."""
     moved = Moved()
 
@@ -105,6 +107,8 @@ def forth_inside(table: Table, key: tuple[int, int, int], items: list[Item], who
 
     def walk(space: int, start: int | None, positions: Ints, arrived: bool) -> None:
         while len(positions):
+            if seen is not None:
+                seen.setdefault(Place(*key, space), []).append(positions)
             if arrived and not whole and table.node(space) not in (None, start):
                 moved.stopped.append((Place(*key, space), positions))
                 return
@@ -131,12 +135,12 @@ class Tables:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self.errors: dict[tuple[int, int, int], str] = {}  # why a table was not written
+        self.errors: dict[Key, str] = {}  # why a table was not written
         self.elsewhere: Callable[[Todo, bool, bool], list[Moved]] | None = None
         self.large = 0  # positions, above which `elsewhere` is asked
-        self._open: dict[tuple[int, int, int], Table] = {}
+        self._open: dict[Key, Table] = {}
 
-    def __getitem__(self, key: tuple[int, int, int]) -> Table:
+    def __getitem__(self, key: Key) -> Table:
         found = self._open.get(key)
         if found is None:
             path = os.path.join(self.directory, str(key[0]), f"{key[1]}-{key[2]}")
@@ -157,21 +161,27 @@ class Tables:
     def node(self, place: Place) -> int | None:
         return place.stage if place.attempt < 0 else self.of(place).node(place.space)
 
-    def _level(self, todo: Todo, forward: bool, whole: bool, note: Callable[[str], None]) -> list[Moved]:
-        if self.elsewhere is not None and sum(len(i.positions) for items in todo.values() for i in items) > self.large:
+    def _level(
+        self, todo: Todo, forward: bool, whole: bool, note: Callable[[str], None], seen: Seen | None = None
+    ) -> list[Moved]:
+        if (
+            self.elsewhere is not None
+            and seen is None
+            and sum(len(i.positions) for items in todo.values() for i in items) > self.large
+        ):
             moved = self.elsewhere(todo, forward, whole)
         else:
             inside = forth_inside if forward else back_inside
-            moved = [inside(self[key], key, items, whole) for key, items in todo.items()]
+            moved = [inside(self[key], key, items, whole, seen) for key, items in todo.items()]
         for said in dict.fromkeys(text for m in moved for text in m.notes):
             note(said)
         return moved
 
     # Backward
 
-    def back(self, state: State, note: Callable[[str], None], whole: bool = False) -> State:
+    def back(self, state: State, note: Callable[[str], None], whole: bool = False, seen: Seen | None = None) -> State:
         """One step: to the records of the program that these came from directly; or, `whole`, to the sources. Sources
-        stay."""
+        stay. `seen` gets all positions on the way."""
         done: dict[Place, list[Ints]] = defaultdict(list)
         todo: Todo = defaultdict(list)
         for place, positions in state.items():
@@ -180,7 +190,7 @@ class Tables:
             else:
                 todo[place[:3]].append(Item(place.space, positions, None if whole else self.node(place)))
         while todo:
-            moved, todo = self._level(todo, False, whole, note), defaultdict(list)
+            moved, todo = self._level(todo, False, whole, note, seen), defaultdict(list)
             for m in moved:
                 for place, positions in m.stopped:
                     done[place].append(positions)
@@ -191,8 +201,8 @@ class Tables:
                         todo[origin[:3]].append(Item(origin, numbers, start))
         return merged(done)
 
-    def back_all(self, state: State, note: Callable[[str], None]) -> State:
-        return self.back(state, note, whole=True)
+    def back_all(self, state: State, note: Callable[[str], None], seen: Seen | None = None) -> State:
+        return self.back(state, note, True, seen)
 
     def arrivals(self, place: Place, positions: Ints) -> list[tuple[Place, Ints]]:
         """Where what arrived at a table (its space 0) had been before."""
@@ -201,20 +211,16 @@ class Tables:
             if origin.attempt < 0:
                 found.append((Place(origin.stage, origin.part, -1, 0), numbers))
                 continue
-            writer = self.of(origin)
-            at, ranks = writer.left_as(origin, numbers)
-            if writer.element_space is not None:
-                found.append((Place(*origin[:3], writer.element_space), writer.left_elements(at, ranks)))
-            else:
-                found.append((Place(*origin[:3], writer.last), np.unique(at)))
+            space, at = self.of(origin).stood(origin, numbers)
+            found.append((Place(*origin[:3], space), np.unique(at)))
         return found
 
     # Forward
 
-    def readers(self, results: Iterable[tuple[int, int, int]]) -> dict[Origin, list[tuple[int, int, int]]]:
+    def readers(self, results: Iterable[Key]) -> dict[Origin, list[Key]]:
         """Who read what, among the tables that the results were made from."""
-        found: dict[Origin, list[tuple[int, int, int]]] = defaultdict(list)
-        seen: set[tuple[int, int, int]] = set()
+        found: dict[Origin, list[Key]] = defaultdict(list)
+        seen: set[Key] = set()
         todo = list(results)
         while todo:
             key = todo.pop()
@@ -227,31 +233,31 @@ class Tables:
                     todo.append(origin[:3])
         return found
 
-    def forth(
-        self, state: State, readers: dict[Origin, list[tuple[int, int, int]]], note: Callable[[str], None]
-    ) -> State:
+    def forth(self, state: State, readers: dict[Origin, list[Key]], note: Callable[[str], None]) -> State:
         """One step on; what nobody read stays where it is."""
         return self._forth(state, readers, None, note)
 
     def forth_all(
         self,
         state: State,
-        readers: dict[Origin, list[tuple[int, int, int]]],
-        results: set[tuple[int, int, int]],
+        readers: dict[Origin, list[Key]],
+        results: set[Key],
         note: Callable[[str], None],
+        seen: Seen | None = None,
     ) -> State:
         """On to every result. A result that others were computed from is one of them, and the way goes on from it."""
-        return self._forth(state, readers, results, note)
+        return self._forth(state, readers, results, note, seen)
 
     def _forth(
         self,
         state: State,
-        readers: dict[Origin, list[tuple[int, int, int]]],
-        results: set[tuple[int, int, int]] | None,
+        readers: dict[Origin, list[Key]],
+        results: set[Key] | None,
         note: Callable[[str], None],
+        through: Seen | None = None,
     ) -> State:
         done: dict[Place, list[Ints]] = defaultdict(list)
-        seen: dict[tuple[tuple[int, int, int], Origin], Ints] = {}
+        seen: dict[tuple[Key, Origin], Ints] = {}
         todo: Todo = defaultdict(list)
 
         def goes_on(origin: Origin, numbers: Ints, start: int | None) -> None:
@@ -271,7 +277,7 @@ class Tables:
             else:
                 todo[place[:3]].append(Item(place.space, positions, start))
         while todo:
-            moved = self._level(todo, True, results is not None, note)
+            moved = self._level(todo, True, results is not None, note, through)
             todo = defaultdict(list)
             for m in moved:
                 for place, positions in m.stopped:

@@ -38,7 +38,7 @@ _READING = {
     *("mergeschema", "datetimerebasemode", "int96rebasemode", "recursivefilelookup", "pathglobfilter"),
     *("modifiedbefore", "modifiedafter", "rowtag", "excludeattribute", "attributeprefix", "valuetag"),
     *("ignoresurroundingspaces", "ignorenamespace", "wildcardcolname", "avroschema", "ignoreextension"),
-    *("ignorecorruptfiles", "ignoremissingfiles", "compression", "serialization.format"),
+    *("ignorecorruptfiles", "ignoremissingfiles", "compression", "serialization.format", "basepath"),
 }
 
 

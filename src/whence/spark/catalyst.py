@@ -74,6 +74,9 @@ _FOR_FEW_ROWS = {
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ANY_ROW = ("First", "Last", "AnyValue")
+_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+# Spark's own feature transformers call their functions so to keep the optimizer from moving them; none of them draws.
+_MODELS_FUNCTIONS = "org.apache.spark.ml."
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
@@ -396,13 +399,23 @@ class Catalyst(Making, Files):
     def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
         if expr.deterministic():
             return
-        below = self.children(expr)
-        if all(child.deterministic() for child in below):
-            if class_name(expr) not in (*_ORDER_ONLY, *_RIDES_ALONG):
-                found.append(expr.toString())
-            return
+        below, before = self.children(expr), len(found)
         for child in below:
             self._nondeterministic_in(child, found)
+        if len(found) == before and self._is_uncertain_itself(expr, below):
+            found.append(expr.toString())
+
+    def _is_uncertain_itself(self, expr: Expr, below: Sequence[Expr]) -> bool:
+        """Of an expression that Spark calls not deterministic, over what gives the same values again."""
+        kind = class_name(expr)
+        if kind in (*_ORDER_ONLY, *_RIDES_ALONG):
+            return False
+        if kind == "ScalaUDF" and str(expr.function().getClass().getName()).startswith(_MODELS_FUNCTIONS):
+            return False
+        if all(child.deterministic() for child in below):
+            return True
+        told = self.fields(expr).get("udfDeterministic")
+        return not told if told is not None else self.is_a(expr, f"{_EXPRESSIONS}.Nondeterministic")
 
     def has_user_functions(self, plan: Plan) -> bool:
         """Also below it; but for Python's table functions, whose calls Spark does not mark."""
@@ -502,9 +515,11 @@ class Catalyst(Making, Files):
 
     def normalise(self, plan: Plan) -> Plan:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
-        plan = self._inline_ctes().apply(plan)
+        return self._without_subqueries(self._inline_ctes().apply(plan))
+
+    def _without_subqueries(self, plan: Plan) -> Plan:
         for _ in range(_MAX_ROUNDS):
-            plan = self._apply(_PULL_UP, self._apply(_INLINE, plan))
+            plan = self._pulled_up(self._apply(_INLINE, plan))
             if "DomainJoin" in plan.toString():
                 self._note_domains(plan)
             for rule in _SUBQUERY_RULES:
@@ -514,7 +529,26 @@ class Catalyst(Making, Files):
                     break
             else:
                 break
-        return plan
+        # What is left stays an expression, with a plan of its own.
+        return self._in_subqueries(plan, self._without_subqueries)
+
+    def _pulled_up(self, plan: Plan) -> Plan:
+        """What ties a subquery to the query around it, moved out of the subquery. Spark's rule does not look into the
+        subqueries of subqueries, and its next one makes joins of all of them."""
+        return self._apply(_PULL_UP, self._in_subqueries(plan, self._pulled_up))
+
+    def _in_subqueries(self, plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+        """The plan with those of its subqueries changed that have subqueries themselves."""
+        if not plan.containsPattern(self._with_subquery):
+            return plan
+        children = self.children(plan)
+        below = [self._in_subqueries(child, change) for child in children]
+        if any(new is not old for new, old in zip(below, children, strict=True)):
+            plan = plan.withNewChildren(self.seq(below))
+        nested = {id_of(sub): sub.plan() for sub in self.subqueries(plan)}
+        plans = {key: change(sub) for key, sub in nested.items() if sub.containsPattern(self._with_subquery)}
+        changed = {key: new for key, new in plans.items() if not new.fastEquals(nested[key])}
+        return self.replace_subqueries(plan, changed) if changed else plan
 
     def at_this_moment(self, plan: Plan) -> Plan:
         """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""

@@ -17,7 +17,7 @@ Attr: TypeAlias = JavaObject
 T = TypeVar("T")
 
 # Spark's positions: the number of the partition stands above these bits, the row's number in it below.
-_WITHIN_PARTITION = 33
+POSITION_BITS = 33
 
 # As many elements java.util.List.of takes one by one.
 _AT_ONCE = 10
@@ -211,8 +211,8 @@ class Making(Contents):
         """Which row of its file it is, in a scan whose tasks read one piece of one file each. Pieces start at multiples
         of `split`, a power of two; the positions of each have a range of their own."""
         kinds = self._exprs
-        within = kinds.BitwiseAnd(self.position(), self.long((1 << _WITHIN_PARTITION) - 1))
-        shift = _WITHIN_PARTITION - (split.bit_length() - 1)
+        within = kinds.BitwiseAnd(self.position(), self.long((1 << POSITION_BITS) - 1))
+        shift = POSITION_BITS - (split.bit_length() - 1)
         return kinds.BitwiseOr(within, kinds.ShiftLeft(block_start, self.parse(str(shift))))
 
     def depending_on(self, expr: Expr, attributes: Sequence[Attr]) -> Expr:
@@ -315,6 +315,9 @@ class Making(Contents):
 
     def alias_as(self, expr: Expr, attribute: Attr) -> Expr:
         """`expr` under the name and id of `attribute`, so that conditions written for the attribute fit."""
+        # Spark takes a column that is named anew under its own id for another one, and gives that a new id.
+        if class_name(expr) == "AttributeReference" and expr.exprId().equals(attribute.exprId()):
+            return expr
         return self._exprs.Alias(expr, attribute.name(), attribute.exprId(), self._empty, self._none, self._empty)
 
     def project(self, exprs: Sequence[Expr], child: Plan) -> Plan:

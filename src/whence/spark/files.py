@@ -236,14 +236,16 @@ class Files(ABC):
 
     def tells_files(self, relation: Plan) -> bool:
         """Whether `files_of` gives exactly what is read. Formats with a log of their own leave old files there."""
-        kind = relation.relation().location().getClass().getSimpleName()
-        return kind in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
+        return self._kind_of_index(relation) in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
+
+    def _kind_of_index(self, relation: Plan) -> str:
+        return remembered(relation, "kind_of_index", lambda: class_name(relation.relation().location()))
 
     def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
         """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
-        location = relation.relation().location()
-        if not class_name(location).startswith("TahoeLogFileIndex"):
+        if not self._kind_of_index(relation).startswith("TahoeLogFileIndex"):
             return None
+        location = relation.relation().location()
         planned = int(location.snapshotAtAnalysis().version())
         if location.isTimeTravelQuery():
             return planned, planned
@@ -258,11 +260,14 @@ class Files(ABC):
         return len(relation.relation().location().inputFiles())
 
     def roots(self, relation: Plan) -> list[str]:
-        return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
+        def look() -> list[str]:
+            return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
+
+        return list(remembered(relation, "roots", look))
 
     def _lists_itself(self, relation: Plan) -> bool:
         index = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
-        return self.is_a(relation.relation().location(), index)
+        return remembered(relation, "lists_itself", lambda: self.is_a(relation.relation().location(), index))
 
     # --- behind a command
 

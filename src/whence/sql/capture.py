@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pyspark.errors import (
@@ -26,6 +27,7 @@ from pyspark.errors import (
 )
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from whence.model import operators
 from whence.model.quiet import FACTS
@@ -35,10 +37,13 @@ from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.memory import Fact
+from whence.sql.sinks import remember_stream
 from whence.sql.targets import Target
 from whence.sql.tree import Node, tree_of
 from whence.sql.wrapping import Wrapping
 from whence.sql.writes import Pending, remember_unfollowed
+from whence.strategy import Plan as Steps
+from whence.strategy.steps import NOTHING, RERUN, WRITE
 
 log = logging.getLogger("whence.sql")
 T = TypeVar("T")
@@ -53,6 +58,7 @@ KEEPING = ("cache", "persist")
 WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", "text", "xml", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
+STARTS = ("start", "toTable")
 _WRITING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:insert|create|replace|with|from)\b", re.IGNORECASE | re.DOTALL)
 
 # What code of the user's, or an expression of his query, raises; other failures may be whence's own.
@@ -61,7 +67,7 @@ _USERS_OWN = (
     *(DateTimeException, NumberFormatException),
 )
 # Above an operator, these show all of its rows and columns.
-_SHOWING_ALL = (*operators.NAMES_ONLY, "View", "Sort", "Repartition", "RepartitionByExpression", "RebalancePartitions")
+_SHOWING_ALL = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Sort")
 
 _METHODS: dict[tuple[type, str], str] = {
     **{(ClassicDataFrame, name): "action" for name in ACTIONS},
@@ -70,6 +76,7 @@ _METHODS: dict[tuple[type, str], str] = {
     **{(DataFrameWriter, name): "write" for name in WRITES},
     **{(DataFrameWriterV2, name): "write_v2" for name in WRITES_V2},
     (SparkSession, "sql"): "sql",
+    **{(DataStreamWriter, name): "start" for name in STARTS},
 }
 # The classes are the process's, and so is this.
 _WRAPPING = Wrapping(_METHODS)
@@ -92,8 +99,10 @@ class Captured:
 
 
 class Capture:
-    def __init__(self, c: Catalyst) -> None:
+    def __init__(self, c: Catalyst, plan: Steps | None = None) -> None:
+        """`plan` says what is kept of the steps that it names; of all others, what can be."""
         self._c = c
+        self._plan = plan
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -108,8 +117,30 @@ class Capture:
     # --- DataFrames
 
     def action(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> Any:
-        captured = self.captured(df, durable=False, whole=method.__name__ in _WHOLE)
-        return self._run(captured, df, lambda frame: method(frame, *args, **options))
+        whole = method.__name__ in _WHOLE
+        captured = self.captured(df, durable=False, whole=whole, keep=self._wanted(df))
+        started = time.perf_counter()
+        result = self._run(captured, df, lambda frame: method(frame, *args, **options))
+        if whole:
+            self._timed(df, time.perf_counter() - started)
+        return result
+
+    def _wanted(self, df: DataFrame, target: Callable[[], Target] | None = None) -> str | None:
+        """What the plan says of this step; None where it says nothing."""
+        if self._plan is None:
+            return None
+        try:
+            written = target() if target is not None else None
+            for step in (df, *((written.name, written.place) if written is not None else ())):
+                if step in self._plan:
+                    return self._plan[step][0]
+        except Exception as problem:
+            self._warn(problem)
+        return None
+
+    def _timed(self, df: DataFrame, seconds: float) -> None:
+        with contextlib.suppress(Exception):  # a note for later, which must harm nothing now
+            self._c.memory.timed = [*self._c.memory.timed[-99:], (put_back(self._c, self._c.plan_of(df)), seconds)]
 
     def keeping(self, method: Callable[..., Any], df: DataFrame, *args: Any, **options: Any) -> DataFrame:
         """What is cached must be what is written down; the DataFrame that was asked to keep its rows becomes that."""
@@ -143,8 +174,13 @@ class Capture:
 
     def write(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
         df = writer._df
-        captured = self.captured(df, whole=True)
-        pending = self._pending(df, lambda: targets.of_writer(self._c, writer, method.__name__, args, options))
+
+        def target() -> Target:
+            return targets.of_writer(self._c, writer, method.__name__, args, options)
+
+        wanted = self._wanted(df, target)
+        captured = self.captured(df, whole=True, keep=wanted)
+        pending = self._pending(df, target, wanted)
 
         def run(frame: DataFrame) -> Any:
             self._c.set_field(writer._jwrite, "df", frame._jdf)
@@ -159,8 +195,13 @@ class Capture:
 
     def write_v2(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
         df = writer._df
-        captured = self.captured(df, whole=True)
-        pending = self._pending(df, lambda: targets.of_writer_v2(self._c, writer))
+
+        def target() -> Target:
+            return targets.of_writer_v2(self._c, writer)
+
+        wanted = self._wanted(df, target)
+        captured = self.captured(df, whole=True, keep=wanted)
+        pending = self._pending(df, target, wanted)
 
         def run(frame: DataFrame) -> Any:
             self._c.set_field(writer._jwriter, "df", frame._jdf)
@@ -175,8 +216,12 @@ class Capture:
         self._done(pending)
         return result
 
-    def _pending(self, df: DataFrame, target: Callable[[], Target]) -> Pending | None:
+    def _pending(self, df: DataFrame, target: Callable[[], Target], wanted: str | None) -> Pending | None:
         try:
+            if wanted == NOTHING:
+                # That it was written is remembered all the same: a trace which ends without a note is complete.
+                why = "the plan that its capture followed keeps nothing of it"
+                return Pending(self._c, None, replace(target(), why=why))
             return Pending(self._c, self._c.plan_of(df), target())
         except Exception as problem:
             self._warn(problem)
@@ -193,6 +238,17 @@ class Capture:
             if pending.why is not None:
                 log.warning("whence remembers that this was written, but a trace ends there: %s", pending.why)
 
+    def start(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
+        """A stream: what it writes as files is remembered with its query."""
+        query = method(writer, *args, **options)
+        try:
+            why = remember_stream(self._c, writer._df, query)
+            if why is not None:
+                log.warning("whence remembers this stream, but a trace ends at what it writes: %s", why)
+        except Exception as problem:
+            self._warn(problem)
+        return query
+
     def sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
         text = args[0] if args else options.get("sqlQuery")
@@ -206,8 +262,9 @@ class Capture:
             return result
         command, target = known
         df = self._c.frame(command.query())
-        captured = self.captured(df, whole=True)
-        pending = self._pending(df, lambda: target)
+        wanted = self._wanted(df, lambda: target)
+        captured = self.captured(df, whole=True, keep=wanted)
+        pending = self._pending(df, lambda: target, wanted)
 
         def run(frame: DataFrame) -> DataFrame:
             if frame is df:
@@ -245,15 +302,20 @@ class Capture:
         except Exception as problem:
             self._warn(problem)
 
-    def captured(self, df: DataFrame, *, durable: bool = True, whole: bool = False) -> Captured:
+    def captured(
+        self, df: DataFrame, *, durable: bool = True, whole: bool = False, keep: str | None = None
+    ) -> Captured:
         """The same rows, computed from what is written down; `df` itself where there is nothing to write down.
 
-        Not durable: what would come out the same again may stay in memory. Whole: every row and column is computed."""
+        Not durable: what would come out the same again may stay in memory. Whole: every row and column is computed.
+        `keep` is a plan's word: nothing at all, no groups, or (None) all that can be."""
+        if keep in (RERUN, NOTHING):
+            return Captured(df)
         tree: Node | None = None
         try:
             batch = self._batched(df)
             tree = self._tree(batch)
-            return Captured(batch) if tree is None else self._captured(batch, tree, durable)
+            return Captured(batch) if tree is None else self._captured(batch, tree, durable, keep != WRITE)
         except Failed as failed:
             if whole and isinstance(failed.problem, _USERS_OWN) and tree is not None and _shows_all(tree, failed.node):
                 raise failed.problem from None  # it would fail again in the same way, after running twice
@@ -292,10 +354,10 @@ class Capture:
             ready = c.normalise(put_back(c, plan))
         return tree_of(c, ready)
 
-    def _captured(self, df: DataFrame, tree: Node, durable: bool) -> Captured:
+    def _captured(self, df: DataFrame, tree: Node, durable: bool, groups: bool) -> Captured:
         c = self._c
         settled = settle(c, tree, write=True)
-        if settled is tree:
+        if settled is tree and groups:
             settled = tap_aggregate(c, tree, durable)
         if settled is tree:
             return Captured(df)

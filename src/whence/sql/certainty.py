@@ -10,7 +10,6 @@ from whence.sql.catalyst import Catalyst, Expr, Plan, class_name
 from whence.sql.tree import Node
 
 _MOMENT = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
-NAMES_ONLY = (*operators.NAMES_ONLY, "View")
 
 # Between a sample and what it reads these leave rows where they are; any other operator may change their order.
 _IN_PLACE = (
@@ -80,7 +79,7 @@ def limited(node: Node) -> Node:
 
 def sort_below(node: Node) -> Node | None:
     """The global sort that a limit above this node cuts, through what leaves rows in their order."""
-    while node.kind == "Project" or node.kind in NAMES_ONLY:
+    while node.kind == "Project" or node.kind in operators.LOOKED_THROUGH:
         node = node.children[0]
     return node if node.kind == "Sort" and node.plan.productElement(1) else None
 

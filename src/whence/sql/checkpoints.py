@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from whence.model.quiet import FACTS
 from whence.sql.catalyst import Catalyst, Plan, class_name
 from whence.sql.exchange import original
 
@@ -36,3 +37,11 @@ def put_back(c: Catalyst, plan: Plan) -> Plan:
     if all(one is other for one, other in zip(children, new, strict=True)):
         return plan
     return c.with_children(plan, new)
+
+
+def why_copied(c: Catalyst, scan: Plan) -> str | None:
+    """Of a scan of a stream's batch that was written down: why that is not followed to the stream's own input."""
+    roots = c.roots(scan) if c.is_file_scan(scan) else []
+    if len(roots) != 1 or f"/{FACTS}/stream-" not in roots[0]:
+        return None
+    return (c.read_bytes(f"{roots[0]}.why") or b"it was captured by another version of whence").decode()

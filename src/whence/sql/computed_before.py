@@ -39,4 +39,4 @@ def _is_fixed(c: Catalyst, leaf: Plan) -> bool:
 
 def _under(c: Catalyst, rows: Plan, attrs: Sequence[Attr]) -> Plan:
     pairs = zip(c.output(rows), attrs, strict=True)
-    return c.project([old if old.exprId().equals(new.exprId()) else c.alias_as(old, new) for old, new in pairs], rows)
+    return c.project([c.alias_as(old, new) for old, new in pairs], rows)

@@ -93,6 +93,8 @@ class Evaluation:
     _told_by: dict[int, tuple[Reading, Plan]] = field(default_factory=dict)
     # Readings whose witnesses were known from the store.
     stored: set[int] = field(default_factory=set)
+    # Blocks of which every row lies on the way, known without computing them.
+    whole: set[int] = field(default_factory=set)
     # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
     identities: dict[int, Identities] = field(default_factory=dict)
@@ -222,6 +224,8 @@ def _descend(evaluation: Evaluation, block: Block, condition: Expr | None = None
         return
     evaluation.select(block, plan)
     link, below = by_key
+    if below is None:
+        evaluation.whole.add(block.number)
     _descend(evaluation, link.block, below)
 
 
@@ -358,6 +362,17 @@ def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -
     selected = evaluation.selected(block.number).plan
     selected = c.project(list(names.values()), c.filter(c.conjunction(branches), selected) if branches else selected)
     return c.join(place.annotated.plan, selected, kind, c.conjunction(pairs))
+
+
+def is_on_the_way(evaluation: Evaluation, place: Place) -> bool:
+    """Whether the trace goes through a row of this operator, which looks its rows up."""
+    c = evaluation.c
+    block = evaluation.reach(place.block)
+    link = next(link for link in place.annotated.links if isinstance(link, Lookup) and link.node is place.node)
+    if block is None or block.number in evaluation.whole:
+        return True
+    current = next(other for other in block.annotated.links if origin(other) is origin(link))
+    return not c.frame(c.filter(is_there(c, current), evaluation.selected(block.number).plan)).isEmpty()
 
 
 def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:

@@ -186,7 +186,7 @@ def original(c: Catalyst, plan: Plan) -> Plan | None:
         return None
     pairs = zip(c.items(never.projectList()), c.output(plan), strict=True)
     columns = [(alias.child(), attr) for alias, attr in pairs]
-    shown = [old if old.exprId().equals(new.exprId()) else c.alias_as(old, new) for old, new in columns]
+    shown = [c.alias_as(old, new) for old, new in columns]
     return c.project(shown, facts.bound(c, folder, dropped.child()))
 
 

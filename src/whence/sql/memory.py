@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -10,6 +10,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 from whence.store import Seal
+from whence.store.producers import Product
 
 # path, length, modification time
 FileVersion: TypeAlias = tuple[str, int, int]
@@ -85,11 +86,15 @@ class Memory:
     writes: dict[str, JavaObject] = field(default_factory=dict)
     # Tables whose rows were seen to be those that their captured query gives: their files, and the columns compared.
     compared: set[tuple[frozenset[FileVersion], tuple[str, ...]]] = field(default_factory=set)
+    # Queries that actions under capture computed whole, and the seconds that they took; the latest last (planning.py).
+    timed: list[tuple[JavaObject, float]] = field(default_factory=list)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
     given: dict[str, object] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.
     folder: str | None = None
+    # Tells the store which files a captured write made; nobody to tell without.
+    made: Callable[[Iterable[Product]], None] | None = None
     # Signs what is read back as code, or says which of it is.
     seal: Seal = field(default_factory=Seal)

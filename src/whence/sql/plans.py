@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -42,6 +43,23 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
             fact.lasting = True
             known.append([place, fact.folder.rsplit("/", 1)[-1], fact.certain])
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
+
+
+def files_leaf(c: Catalyst, node: Node) -> dict[str, Any] | None:
+    """What is to be known of a scan of files to read the same again; None for other leaves."""
+    leaf = _leaf(c, node)
+    return leaf if leaf["kind"] == "files" else None
+
+
+def reading(c: Catalyst, leaf: Mapping[str, Any], attrs: Sequence[Attr]) -> Plan:
+    """A scan of what is described, under these attributes."""
+    scan = c.plan_of(_frame(c, leaf))
+    while class_name(scan) == "SubqueryAlias":
+        scan = scan.child()
+    by_name = {a.name(): a for a in c.output(scan)}
+    if any(a.name() not in by_name for a in attrs):
+        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from has other columns now")
+    return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
 
 
 def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
@@ -124,7 +142,35 @@ def _each(c: Catalyst, node: Node, change: Callable[[Plan], Plan]) -> Plan:
 MadeFrom = Callable[[str, Mapping[str, tuple[int, int]], Sequence[Attr]], Plan | None]
 
 
-def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom) -> Plan:
+@dataclass(eq=False)
+class Scans:
+    """What the queries behind one table read, opened once: many appends have one source."""
+
+    _listed: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    _opened: dict[str, Plan] = field(default_factory=dict)
+
+    def files_at(self, c: Catalyst, roots: Sequence[str]) -> dict[str, tuple[int, int]]:
+        now: dict[str, tuple[int, int]] = {}
+        for root in roots:
+            if root not in self._listed:
+                self._listed[root] = c.list_files(root)
+            now.update(self._listed[root])
+        return now
+
+    def scan(self, c: Catalyst, leaf: Mapping[str, Any], then: Mapping[str, tuple[int, int]]) -> Plan:
+        key = json.dumps(leaf, sort_keys=True)
+        if key in self._opened:
+            return self._opened[key].newInstance()  # another reading of the same: columns with ids of their own
+        scan = c.plan_of(_frame(c, leaf))
+        while class_name(scan) == "SubqueryAlias":
+            scan = scan.child()
+        if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
+            raise NotRestored(f"{leaf['table']} that it was made from is something else now")
+        self._opened[key] = scan
+        return scan
+
+
+def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom, scans: Scans) -> Plan:
     """The plan, reading again what it read; its facts are known from then on. `content` must be known to be ours."""
     if told["spark"] != c.spark.version:
         raise NotRestored(f"it was written by Spark {told['spark']}, which keeps queries otherwise")
@@ -134,12 +180,15 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
         why = str(problem.java_exception.getMessage())
         raise NotRestored(f"its query cannot be read any more ({why})") from problem
     tree = tree_of(c, _each(c, bare, lambda plan: _restored(c, plan)))
-    for node in tree.walk():
-        _give_accumulator(c, node)
-    return again(c, tree, told, made_from)
+    if c.has_user_functions(tree.plan):
+        for node in tree.walk():
+            _give_accumulator(c, node)
+    return again(c, tree, told, made_from, scans)
 
 
-def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom, *, here: bool = False) -> Plan:
+def again(
+    c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom, scans: Scans, *, here: bool = False
+) -> Plan:
     """The query of a tree, reading the versions of files that it read then.
 
     `here`: in the process that made it, where it may read what no other has."""
@@ -148,7 +197,7 @@ def again(c: Catalyst, tree: Node, told: Mapping[str, Any], made_from: MadeFrom,
     if len(leaves) != len(told["leaves"]):
         raise NotRestored("its query cannot be read any more")
     found = {
-        node: None if here and _is_as_it_was(c, node, leaf) else _read(c, node, leaf, made_from)
+        node: None if here and _is_as_it_was(c, node, leaf) else _read(c, node, leaf, made_from, scans)
         for node, leaf in zip(leaves, told["leaves"], strict=True)
     }
     for place, identity, certain in reversed(told["facts"]):  # what is below comes first
@@ -174,26 +223,19 @@ def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
     return c.files_of(node.plan) == then and all(current.get(path) == version for path, version in then.items())
 
 
-def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom) -> Plan | None:
+def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom, scans: Scans) -> Plan | None:
     if leaf["kind"] == "itself":
         return None
     if leaf["kind"] == "gone":
         raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
     then = {path: (length, at) for path, length, at in leaf["files"]}
-    now: dict[str, tuple[int, int]] = {}
-    for root in leaf["roots"]:
-        now.update(c.list_files(root))
-    if now != then:
+    if scans.files_at(c, leaf["roots"]) != then:
         # It was itself written under capture, and is another version now: what that one was made from will do.
         found = made_from(leaf["roots"][0], then, c.output(node.plan)) if len(leaf["roots"]) == 1 else None
         if found is None:
             raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
         return found
-    scan = c.plan_of(_frame(c, leaf))
-    while class_name(scan) == "SubqueryAlias":
-        scan = scan.child()
-    if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
-        raise NotRestored(f"{leaf['table']} that it was made from is something else now")
+    scan = scans.scan(c, leaf, then)
     by_name = {a.name(): a for a in c.output(scan)}
     attrs = c.output(node.plan)
     if any(a.name() not in by_name for a in attrs):

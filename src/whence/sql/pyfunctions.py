@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark import cloudpickle as untyped_cloudpickle
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, LongType, StructField, StructType
 
 from whence.sql import worker
 from whence.sql.catalyst import Attr, Catalyst, Expr
@@ -24,11 +24,13 @@ Wrap = Callable[[bytes, worker.Batches, Sequence[str]], worker.Function]
 
 
 def wrapped(c: Catalyst, function: Expr, wrap: Wrap, extra: Sequence[Attr], inputs: Sequence[Attr]) -> Expr:
-    """The PythonUDF `function` wrapped: it takes `inputs` and gives the bigint columns `extra` behind its own."""
+    """The PythonUDF `function` wrapped: it takes `inputs` and gives the columns `extra`, of bigint or of lists of it,
+    behind its own."""
     names = [attr.name() for attr in extra]
     declared = _python_type(function.dataType())
     assert isinstance(declared, StructType)
-    result = StructType([*declared.fields, *[StructField(name, LongType()) for name in names]])
+    kinds = [ArrayType(LongType()) if name == worker.INPUTS else LongType() for name in names]
+    result = StructType([*declared.fields, *map(StructField, names, kinds)])
     command = bytes(function.func().command().unsafeArray())
     wrapper = wrap(command, _batches(function, declared), names)
     return c.copy(
@@ -37,6 +39,12 @@ def wrapped(c: Catalyst, function: Expr, wrap: Wrap, extra: Sequence[Attr], inpu
         dataType=c.spark._jsparkSession.parseDataType(result.json()),
         children=c.seq(inputs),
     )
+
+
+def names_rows(function: Expr) -> bool:
+    """Whether an actor in the function says which columns name the rows that it captures (actors.RowKeys)."""
+    command = bytes(function.func().command().unsafeArray())
+    return b"whence.actors" in command and b"RowKeys" in command
 
 
 def works_on_pandas(function: Expr) -> bool:

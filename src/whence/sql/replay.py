@@ -57,6 +57,21 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
     return c.frame(rebuild(c, tree, replace))
 
 
+def not_on_the_way(lineage: SqlLineage, found: Evaluation) -> dict[Node, Plan]:
+    """Operators that give rows of nothing, though none of these lie on the way of the trace, with what takes their
+    place on the witnesses alone: an aggregate without keys, and whatever shuts rows out (an anti join's other side)."""
+    c = lineage.c
+    nothing = [node.children[1] for node in lineage.tree.walk() if _shuts_out(node)]
+    places = [place for place in lineage.places if place.node.kind == "Aggregate"]
+    one_row = [place for place in places if not c.items(place.node.plan.groupingExpressions())]
+    nothing += [place.node for place in one_row if not evaluation.is_on_the_way(found, place)]
+    return {node: c.filter(c.parse("false"), node.plan) for node in nothing}
+
+
+def _shuts_out(node: Node) -> bool:
+    return node.kind == "Except" or (node.kind == "Join" and str(node.plan.joinType().toString()) == "LeftAnti")
+
+
 @dataclass(frozen=True, eq=False)
 class ReplayedStep:
     """One operator of a replay: what it took in, from each of its inputs, and what it put out."""

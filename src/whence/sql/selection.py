@@ -11,7 +11,7 @@ from whence.sql.blocks import Block, Lookup
 from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
 from whence.sql.tree import Node
 
-_AS_IT_IS = (*operators.NAMES_ONLY, "View", "Sort")
+_AS_IT_IS = (*operators.LOOKED_THROUGH, "Sort")
 
 
 def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Lookup, Expr | None] | None:

@@ -112,7 +112,7 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     short = by_name.split(".")[-1] if by_name is not None else view
     if c.is_file_scan(plan):
         # By name or by path, it is the same if it lies at the same place.
-        roots = sorted(root.rstrip("/") for root in c.roots(plan))
+        roots = roots_of(c, plan)
         last = roots[0].rsplit("/", 1)[-1] if roots else "no files"
         told_by, how = _ways_of_reading(c, plan)
         return Dataset("files:" + "|".join(roots), short or last, by_name or ", ".join(roots), told_by, how)
@@ -121,6 +121,16 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     text = relation.toString()
     where = f"relation:{text}:{c.identity(relation)}" if by_name is None else f"table:{by_name}"
     return Dataset(where, short or text, by_name or view or text, _by_contents(c, plan))
+
+
+def roots_of(c: Catalyst, scan: Plan) -> list[str]:
+    """Where the files of a scan lie. Files that were picked one by one are part of what lies at their base."""
+    roots = sorted(root.rstrip("/") for root in c.roots(scan))
+    base = c.options_of(scan, secrets=True).get("basepath")
+    if base is None:
+        return roots
+    whole = c.qualified(base).rstrip("/")
+    return [whole] if all(root.startswith(whole + "/") for root in roots) else roots
 
 
 def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
@@ -142,12 +152,12 @@ def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
     parts = [kind, *[f"{key}={value}" for key, value in sorted(options.items())]]
     if not by_lines:
         parts.append(str(scan.relation().dataSchema().json()))
-    if not _files_apart(c, scan):
+    if not files_apart(c, scan):
         parts.append(_digest(c.files_of(scan) if c.tells_files(scan) else sorted(c.files(scan))))
     return f"position in the file, read as {_digest(parts)}", ", ".join([kind, *shown])
 
 
-def _files_apart(c: Catalyst, scan: Plan) -> bool:
+def files_apart(c: Catalyst, scan: Plan) -> bool:
     """Whether each file is read by tasks of its own: then the other files do not matter to the positions in it."""
     return c.number_of_files(scan) <= MOST_FILES_APART
 
@@ -242,7 +252,7 @@ def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)
     else:
         # Not deterministic in Catalyst's eyes, so no filter is pushed below it: the scan always reads all files.
-        apart = _files_apart(c, plan)
+        apart = files_apart(c, plan)
         scan = c.in_fixed_splits(scan, apart=apart)
         start = c.struct_field(metadata, "file_block_start")
         position = c.position_in_file(start, SPLIT) if apart else c.position()

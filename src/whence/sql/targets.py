@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whence.spark.allowed import FORMATS
 from whence.sql.catalyst import Catalyst, Plan, class_name
+from whence.sql.sources import roots_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Target:
     name: str
     columns: tuple[str, ...] = ()
     why: str | None = None
+    # How the files are written, where that is known: then others can read their lines (written_files.py).
+    format: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_directory(self) -> bool:
@@ -49,7 +53,8 @@ def of_writer(c: Catalyst, writer: Any, method: str, args: Sequence[Any], option
     if path is None:
         return Target(f"format:{kind}", kind, columns, f"{kind} is not a format of files")
     kind = kind if method == "save" else method
-    return Target(c.qualified(str(path)), _last(str(path)), columns, _not_followed(kind))
+    plain = {name: str(value) for name, value in given.items() if name != "path" and value is not None}
+    return Target(c.qualified(str(path)), _last(str(path)), columns, _not_followed(kind), kind.lower(), plain)
 
 
 def of_writer_v2(c: Catalyst, writer: Any) -> Target:
@@ -117,7 +122,7 @@ def place_of(c: Catalyst, leaf: Plan) -> str | None:
     if kind == "HiveTableRelation":
         return c.qualified(str(leaf.tableMeta().location().toString()))
     if c.is_file_scan(leaf):
-        roots = c.roots(leaf)
+        roots = roots_of(c, leaf)
         return c.qualified(roots[0]) if len(roots) == 1 else None
     if kind == "LogicalRelation":
         found = c.jdbc_options(leaf.relation())

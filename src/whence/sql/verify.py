@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType
 
 from whence.model import NonDeterministic
-from whence.model.text import shown
+from whence.model.verdict import Verdict
 from whence.sql import SqlLineage
 
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
@@ -24,28 +24,6 @@ _WHOLE = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
     "ignoreNullFields": "false",
 }
-
-
-@shown
-@dataclass(frozen=True)
-class Verdict:
-    """`missing`: asked rows that the witnesses alone do not give; `extra`: rows they give that were not asked for.
-
-    `notes`: sources that show other rows than the places of the query that read them have as witnesses."""
-
-    ok: bool
-    missing: tuple[Row, ...] = ()
-    extra: tuple[Row, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return self.ok
-
-    def __str__(self) -> str:
-        if self.ok:
-            return "proven: the witnesses alone give the asked rows again"
-        told = f"NOT proven: {len(self.missing)} rows missing, {len(self.extra)} rows too many"
-        return "; ".join([told, *self.notes])
 
 
 def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) -> Verdict:

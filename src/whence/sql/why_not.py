@@ -18,8 +18,6 @@ from whence.sql.matching import matches, names_of
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
 
-_NAMES_ONLY = (*operators.NAMES_ONLY, "View")
-
 
 @shown
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def _at(to: SqlLineage, reading: ReadingPlace, ids: DataFrame) -> list[Dropped]:
     for place, holding, number in way_up(to, reading, seeds):
         if not left:
             break
-        if place.node.kind in _NAMES_ONLY:
+        if place.node.kind in operators.LOOKED_THROUGH:
             continue
         with working(f"looking at {place.node.kind}"):
             here = {row[0] for row in c.frame(c.distinct(c.project([number], holding))).collect()}

@@ -18,6 +18,10 @@ Function: TypeAlias = Callable[..., Any]
 
 # How narrowly the rows behind an output row are known.
 BY_ROW, BY_BATCH, BY_PARTITION, BY_RUN = 0, 1, 2, 3
+# As an actor in the function tells: the rows that it names, or all that have such a name.
+BY_NAME, BY_SHARED_NAME = 4, 5
+INPUTS = "whence_inputs"
+"""The one column behind output rows that holds lists."""
 
 # Up to this many rows of a partition are given to the user's function one by one, the others in runs.
 ONE_BY_ONE = 10_000
@@ -83,13 +87,25 @@ class PandasBatches:
                 columns.append(series.tolist())
         return [repr(row) for row in zip(*columns, strict=True)]
 
-    def add(self, out: Batch, columns: dict[str, list[int | None]]) -> Batch:
+    def values(self, batch: Batch, names: Sequence[str], *, given: bool = False) -> list[Any] | None:
+        """The values of these columns, row by row; of several as tuples. None where there are no such."""
+        batch = self._named(batch) if given else batch
+        names = list(batch.columns) if list(names) == ["*"] else names
+        if not set(names) <= set(batch.columns):
+            return None
+        columns = [batch[name].tolist() for name in names]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def add(self, out: Batch, columns: dict[str, list[Any]]) -> Batch:
         if out.shape[1] == 0:
             return out
         import pandas as pd
 
         out = self._named(out)
-        more = {name: pd.array(values, dtype="Int64") for name, values in columns.items()}
+        more = {
+            name: pd.Series(values, dtype=object) if name == INPUTS else pd.array(values, dtype="Int64")
+            for name, values in columns.items()
+        }
         return pd.concat([out.reset_index(drop=True), pd.DataFrame(more)], axis=1)
 
     def _named(self, out: Batch) -> Batch:
@@ -121,13 +137,21 @@ class ArrowBatches:
         columns = [column.to_pylist() for column in out.columns]
         return [repr(row) for row in zip(*columns, strict=True)] if columns else [""] * out.num_rows
 
-    def add(self, out: Batch, columns: dict[str, list[int | None]]) -> Batch:
-        arrays = [pa.array(values, type=pa.int64()) for values in columns.values()]
+    def values(self, batch: Batch, names: Sequence[str], *, given: bool = False) -> list[Any] | None:
+        names = batch.schema.names if list(names) == ["*"] else names
+        if not set(names) <= set(batch.schema.names):
+            return None
+        columns = [batch.column(batch.schema.names.index(name)).to_pylist() for name in names]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def add(self, out: Batch, columns: dict[str, list[Any]]) -> Batch:
+        types = [pa.list_(pa.int64()) if name == INPUTS else pa.int64() for name in columns]
+        arrays = [pa.array(values, type=kind) for values, kind in zip(columns.values(), types, strict=True)]
         if isinstance(out, pa.Table):
             for name, array in zip(columns, arrays, strict=True):
                 out = out.append_column(name, array)
             return out
-        fields = [*out.schema, *[pa.field(name, pa.int64()) for name in columns]]
+        fields = [*out.schema, *[pa.field(name, kind) for name, kind in zip(columns, types, strict=True)]]
         return pa.RecordBatch.from_arrays([*out.columns, *arrays], schema=pa.schema(fields))
 
 
@@ -155,6 +179,87 @@ def map_with_intervals(
         yield from partition.ready(names)
 
     return run
+
+
+def map_with_names(command: bytes, batches: Batches, names: Sequence[str]) -> Function:
+    """The user's function, in which actors say which rows an output row came from; `names`: first and last input row,
+    how it is known, the output's own number, and its inputs.
+
+    Actors name rows by the values of some columns. A row that none of them named may come from all rows that the
+    function had taken by then."""
+
+    def run(iterator: Iterator[Batch]) -> Iterator[Batch]:
+        import sys
+
+        from pyspark import TaskContext
+
+        function = load(command)
+        listening: Any = sys.modules["whence.actors.worker"].Listening()
+        rows: dict[Any, dict[Any, list[int]]] = {keys: {} for keys in listening.row_keys()}
+        taken: list[int] = []
+
+        def feed() -> Iterator[Batch]:
+            for batch in iterator:
+                own, (numbers,) = batches.split(batch, 1)
+                taken.extend(numbers)
+                for keys, known in rows.items():
+                    for value, number in zip(batches.values(own, keys.inputs) or (), numbers, strict=False):
+                        if value is not None:
+                            known.setdefault(listening.name(value), []).append(number)
+                yield own
+
+        with listening:  # the function may tell of an output after it has given it, so all is waited for
+            came = [(out, taken[0] if taken else None, taken[-1] if taken else None) for out in function(feed())]
+        named = [[_names_in(batches, out, keys, listening) for keys in rows] for out, _, _ in came]
+        times = Counter(name for found in named for column in found for name in column if name is not None)
+        task: Any = TaskContext.get()
+        number = task.partitionId() << 33
+        for (out, first, last), found in zip(came, named, strict=True):
+            marks = []
+            for i in range(batches.length(out)):
+                mine = [(keys, column[i]) for keys, column in zip(rows, found, strict=True) if column[i] is not None]
+                marks.append((*_told_of(mine, rows, listening.told, times, (first, last)), number))
+                number += 1
+            columns = zip(*marks, strict=True) if marks else [()] * len(names)
+            yield batches.add(out, {name: list(values) for name, values in zip(names, columns, strict=True)})
+
+    return run
+
+
+def _names_in(batches: Batches, out: Batch, keys: Any, listening: Any) -> list[Any]:
+    values = batches.values(out, keys.outputs, given=True)
+    if values is None:
+        return [None] * batches.length(out)
+    return [None if value is None else (keys, listening.name(value)) for value in values]
+
+
+def _told_of(
+    mine: list[tuple[Any, Any]],
+    rows: dict[Any, dict[Any, list[int]]],
+    told: dict[Any, Any],
+    times: Counter[Any],
+    taken: tuple[int | None, int | None],
+) -> tuple[int | None, int | None, int, list[int] | None]:
+    """First and last input row, how that is known, and all of them."""
+    found: dict[int, None] = {}
+    shared = known = False
+    for keys, name in mine:
+        inputs = told[keys].inputs_of.get(name[1]) if keys in told else None
+        if inputs is None:
+            continue
+        known = True
+        shared = shared or times[name] > 1
+        for one in inputs:
+            numbers = rows[keys].get(one)
+            if numbers is None:  # it names no row: whatever it is, the actor does not say where it came from
+                return (*taken, BY_PARTITION, None)
+            shared = shared or len(numbers) > 1
+            found.update(dict.fromkeys(numbers))
+    if not known:
+        return (*taken, BY_PARTITION, None)
+    numbers = sorted(found)
+    ends = (numbers[0], numbers[-1]) if numbers else (None, None)
+    return (*ends, BY_SHARED_NAME if shared else BY_NAME, numbers)
 
 
 class _Partition:

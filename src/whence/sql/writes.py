@@ -20,10 +20,11 @@ from typing import Any
 from uuid import uuid4
 
 from whence.sql import facts, plans
-from whence.sql.catalyst import Attr, Catalyst, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
-from whence.sql.checkpoints import put_back
+from whence.sql.checkpoints import put_back, why_copied
 from whence.sql.plans import NotRestored
+from whence.sql.sinks import Stream, any_streams, query_of, stream_to
 from whence.sql.targets import Target, place_of
 from whence.sql.tree import Node, rebuild, tree_of
 from whence.sql.written import Files, Written, as_written, char_types, in_partitions, same_again, settings
@@ -56,6 +57,13 @@ class Passage:
     unsure: bool = False
     chars: Mapping[str, str] = field(default_factory=dict)
     passed: int = 0
+    scans: plans.Scans = field(default_factory=plans.Scans)
+    _writes: dict[str, list[Write]] = field(default_factory=dict)
+
+    def writes_to(self, c: Catalyst, place: str) -> list[Write]:
+        if place not in self._writes:
+            self._writes[place] = _writes(c, place)
+        return self._writes[place]
 
     def end(self, name: str, why: object) -> None:
         note = f"the trace ends at {name}: {why}"
@@ -80,20 +88,20 @@ class Pending:
             try:
                 self._prepare(put_back(c, plan))
             except Exception as problem:
-                self.why = f"its query could not be kept ({_first_line(problem)})"
+                self.why = f"its query could not be kept ({first_line(problem)})"
         self._before = self._files() if before is None else before
 
     def _prepare(self, plan: Plan) -> None:
         c = self._c
         tree = tree_of(c, c.normalise(plan))
-        self.why = _unsettled(c, tree, not certain(tree.plan))
+        self.why = unsettled(c, tree, not certain(tree.plan))
         if self.why is None:
             self._told = {**plans.describe(c, tree), **settings(c)}
             self._plan = plan
             try:
                 self._bytes = plans.to_bytes(c, tree)
             except Exception as problem:
-                self._told["elsewhere"] = f"its query is known to its own process only ({_first_line(problem)})"
+                self._told["elsewhere"] = f"its query is known to its own process only ({first_line(problem)})"
 
     def _files(self) -> dict[str, tuple[int, int]]:
         return self._c.list_files(self._target.place) if self._target.is_directory else {}
@@ -121,6 +129,10 @@ class Pending:
         c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
         if self._plan is not None:
             c.memory.writes[path] = self._plan
+        if self.why is None and self._plan is not None and c.memory.made is not None:
+            from whence.sql.written_files import products_of  # which asks queries, as this file does for them
+
+            c.memory.made(products_of(c, self._target, self._plan, made))
 
 
 def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
@@ -131,20 +143,20 @@ def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
     Pending(c, None, replace(target, why=target.why or why), before=known).done()
 
 
-def _first_line(problem: Exception) -> str:
+def first_line(problem: Exception) -> str:
     lines = [line.strip(": ") for line in str(problem).splitlines() if line.strip(": ")]
     java = getattr(problem, "java_exception", None)
     return str(java.toString()) if java is not None else lines[0] if lines else type(problem).__name__
 
 
-def _unsettled(c: Catalyst, node: Node, expressions: bool) -> str | None:
+def unsettled(c: Catalyst, node: Node, expressions: bool) -> str | None:
     """A query that may come out otherwise tells nothing of what was written, unless that was written down."""
     if node.children and facts.known(c, node.kind, node.plan) is not None:
         return None
     why = uncertain(c, node) if may_be_uncertain(node, expressions) else None
     if why is not None:
         return f"its query may come out otherwise each time, and was not captured ({why.rstrip('.')})"
-    found = (_unsettled(c, below, expressions) for below in (*node.children, *node.subqueries.values()))
+    found = (unsettled(c, below, expressions) for below in (*node.children, *node.subqueries.values()))
     return next((why for why in found if why is not None), None)
 
 
@@ -169,7 +181,9 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     if place is None and not c.is_file_scan(leaf):
         return None
     name = _name(place or ", ".join(c.roots(leaf)))
-    writes = [] if place is None else _writes(c, place)
+    writes = [] if place is None else passage.writes_to(c, place)
+    if place is not None and not writes and (told := stream_to(c, place)) is not None and c.is_file_scan(leaf):
+        return _by_stream(c, leaf, place, told, passage)
     if not writes:
         if c.is_file_scan(leaf) and c.tells_files(leaf) and (other := _written_as(c, leaf)) is not None:
             passage.end(name, f"it, or a part of it, was written under capture as {other}, and is read otherwise")
@@ -189,6 +203,37 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     return plan
 
 
+def _by_stream(c: Catalyst, leaf: Plan, place: str, told: Stream, passage: Passage) -> Plan | None:
+    """What a stream made its files from: its query over the files that its batches read."""
+    passage.unsure, passage.chars = False, char_types(c, leaf)
+
+    def made_from(at: str, files: Files, names: Sequence[Attr]) -> Plan | None:
+        return known(c, at, files, names, passage)
+
+    try:
+        plan = query_of(c, told, place, c.files_of(leaf), made_from)
+        columns = dict(zip(told.told["columns"], c.output(plan), strict=True))
+        written = Written(c, place, c.files_of(leaf), told.told, columns, passage.chars)
+        shown = _as_shown(c, written, c.output(leaf), passage)
+    except NotRestored as why:
+        passage.end(_name(place), why)
+        return None
+    passage.passed += 1
+    made = c.project(shown, plan)
+    if not same_again(c, leaf) or passage.unsure:
+        passage.pairs.append((leaf, made))
+    return made
+
+
+def _as_shown(c: Catalyst, written: Written, attrs: Sequence[Attr], passage: Passage) -> list[Expr]:
+    shown = []
+    for attr in attrs:
+        value, same = as_written(written, attr)
+        passage.unsure = passage.unsure or not same
+        shown.append(c.alias_as(value, attr))
+    return shown
+
+
 def _name(place: str) -> str:
     return place.removeprefix("table:").rstrip("/").rsplit("/", 1)[-1]
 
@@ -198,7 +243,7 @@ def _made_from(c: Catalyst, place: str, files: Files, attrs: Sequence[Attr], pas
     rest = dict(files)
     parts: list[Plan] = []
     damaged = None
-    for write in reversed(_writes(c, place)):
+    for write in reversed(passage.writes_to(c, place)):
         left = {path for path, version in write.files.items() if files.get(path) == version}
         if left:
             for path in left:
@@ -277,15 +322,15 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], plac
         raise NotRestored(write.why)
 
     def made_from(at: str, files: Files, names: Sequence[Attr]) -> Plan | None:
-        return _known(c, at, files, names, passage)
+        return known(c, at, files, names, passage)
 
     if write.plan is not None:
         tree = tree_of(c, c.normalise(write.plan))
-        plan = plans.again(c, tree, write.told, made_from, here=True)
+        plan = plans.again(c, tree, write.told, made_from, passage.scans, here=True)
     elif write.told["plan"] is None:
         raise NotRestored(write.told["elsewhere"])
     else:
-        plan = plans.from_bytes(c, _plan_bytes(c, write), write.told, made_from)
+        plan = plans.from_bytes(c, _plan_bytes(c, write), write.told, made_from, passage.scans)
     columns = write.told["columns"]
     if len(columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
@@ -293,12 +338,7 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], plac
     written = Written(c, place, write.files, write.told, dict(zip(columns, c.output(plan), strict=True)), chars)
     if len(left) < len(write.files):
         plan = c.filter(in_partitions(written, left), plan)
-    shown = []
-    for attr in attrs:
-        value, same = as_written(written, attr)
-        passage.unsure = passage.unsure or not same
-        shown.append(c.alias_as(value, attr))
-    return c.project(shown, plan)
+    return c.project(_as_shown(c, written, attrs, passage), plan)
 
 
 def _plan_bytes(c: Catalyst, write: Write) -> bytes:
@@ -314,16 +354,16 @@ def _plan_bytes(c: Catalyst, write: Write) -> bytes:
     return content
 
 
-def _known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
+def known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
     place = c.qualified(root)
     passage.unsure = True  # what was written there is not there any more to be looked at
-    return _made_from(c, place, files, attrs, passage) if _writes(c, place) else None
+    return _made_from(c, place, files, attrs, passage) if passage.writes_to(c, place) else None
 
 
 def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
     """The query's tree with every table that a captured write made exchanged for the query that made it."""
     tree = tree_of(c, c.normalise(put_back(c, plan)))
-    if not _any_writes(c):
+    if not _any_writes(c) and not any_streams(c):
         return tree
     passed = passage.passed
 
@@ -338,7 +378,11 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
                     passage.end(_name(place), "what was captured above it knows its rows by their place in it")
             return node.plan
         if node.kind in _WRITTEN_TO:
-            return beneath(c, node.plan, passage)
+            why = why_copied(c, node.plan)
+            if why is None:
+                return beneath(c, node.plan, passage)
+            passage.end(_name(c.roots(node.plan)[0]), why)
+            return None
         if node.kind == "View":
             # Its name is that of the table that was written, not of what this was made from.
             below = rebuild(c, node.children[0], replaced)

@@ -19,12 +19,12 @@ Offsets = npt.NDArray[np.int64]
 
 _MARK = b"\xef\xbb\xbf"
 _NEWLINE, _RETURN = 10, 13
-_UNREAD = (".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".xz", ".zstd")
+UNREAD = (".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".xz", ".zstd")
 
 
 def content_of(path: str) -> npt.NDArray[np.uint8]:
     """The bytes of a file on this machine, as if it were not compressed; a plain one is mapped, not read."""
-    if path.endswith(_UNREAD):
+    if path.endswith(UNREAD):
         raise WhenceError(f"The lines of {path} cannot be told by their byte: this compression is not read here.")
     if path.endswith((".gz", ".bz2")):
         opened = gzip.open if path.endswith(".gz") else bz2.open

@@ -9,12 +9,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlparse
 
 import sqlalchemy as sa
 
 from whence.store.database import retrying, writing
+from whence.store.names import file_key
 from whence.store.schema import producers
+
+__all__ = ["Producers", "Product", "file_key", "product_of_file"]
 
 _AT_ONCE = 500
 
@@ -44,14 +46,6 @@ class Product:
         except OSError:
             return False
         return (status.st_size, status.st_mtime_ns // 1_000_000) == (self.length, self.changed)
-
-
-def file_key(path: str) -> str:
-    """One name for a file, however it is spelled: a plain absolute path on this machine, a URL elsewhere."""
-    parsed = urlparse(path)
-    if parsed.scheme == "file":
-        return os.path.normpath(unquote(parsed.path))
-    return path if parsed.scheme else os.path.abspath(path)
 
 
 def product_of_file(path: str, kind: str, run: str, details: Mapping[str, object] | None = None) -> Product:

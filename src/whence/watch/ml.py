@@ -7,9 +7,11 @@ one run. A model goes by its saved path; before it is saved it has a name of its
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,18 @@ if TYPE_CHECKING:
     from whence.watch.watcher import Watcher
 
 Name = tuple[str, str]
+
+
+@dataclass(eq=False)
+class Training:
+    """What a model was trained on, as far as this process has seen it; `path` is where it was saved last, or came from.
+
+    `at` is when the training ended, in milliseconds."""
+
+    model: str
+    frame: Any = None
+    at: int = 0
+    path: str | None = None
 
 
 class MachineLearning:
@@ -80,6 +94,7 @@ class MachineLearning:
             for fitted in model if isinstance(model, list) else [model]:
                 if hasattr(fitted, "uid"):
                     self._quietly(self._trained, estimator, fitted, plan, run)
+                    self._quietly(_remember, fitted, dataset)
             return model
 
     def _trained(self, estimator: Any, model: Any, plan: str | None, run: Run) -> None:
@@ -137,6 +152,11 @@ class MachineLearning:
             models.clear()
         for number in new:
             models[number] = self._seen(transformer, "model")
+        training = getattr(transformer, "_whence_training", None)
+        if training is not None:
+            if len(self._watcher.trainings) > 10_000:
+                self._watcher.trainings.clear()
+            self._watcher.trainings.update(dict.fromkeys(new, training))
 
     def _writer(self, original: Callable[..., Any], writer: Any, instance: Any, *args: Any, **kwargs: Any) -> None:
         original(writer, instance, *args, **kwargs)
@@ -158,6 +178,11 @@ class MachineLearning:
         run = self._run("save", instance, started)
         saved = Seen(*of_path(name), before.kind, before.columns, ((before.namespace, before.name),))
         self._watcher.submit(lambda: Observation(run, (saved,), (Change(0, "alter"),)))
+        training: Training | None = getattr(instance, "_whence_training", None)
+        if training is not None:
+            training.path = path
+            if training.frame is not None and self._watcher.on_saved is not None:
+                self._watcher.on_saved(path, training.frame, training.at)
 
     def _loading(self, original: Callable[..., Any], reader: Any, path: str, *args: Any, **kwargs: Any) -> Any:
         with self._one_run() as outermost:
@@ -169,6 +194,8 @@ class MachineLearning:
 
     def _loaded(self, instance: Any, path: str, started: datetime) -> None:
         instance._whence_name = of_path(self._listener.qualified(path))
+        if _is_model(instance):
+            instance._whence_training = Training(type(instance).__name__, path=path)
         seen = self._seen(instance, "model" if _is_model(instance) else "pipeline")
         run = self._run("load", instance, started)
         self._watcher.submit(lambda: Observation(run, (seen,), uses=(Use(0, INPUT),)))
@@ -200,6 +227,15 @@ class MachineLearning:
             place.application_id,
             details,
         )
+
+
+def _remember(model: Any, frame: Any) -> None:
+    """What a pipeline or a tuner is made of was trained on the same rows."""
+    parts = [*(getattr(model, "stages", None) or ()), getattr(model, "bestModel", None)]
+    for one in (model, *(part for part in parts if part is not None and _is_model(part))):
+        one._whence_training = Training(type(one).__name__, frame, int(time.time() * 1000))
+        if one is not model:
+            _remember(one, frame)
 
 
 def _is_model(instance: Any) -> bool:

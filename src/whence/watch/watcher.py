@@ -25,9 +25,10 @@ from whence.watch.parse import observe, together, with_topics
 from whence.watch.streams import Streams
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from whence.store import Store
+    from whence.watch.ml import Training
 
 log = logging.getLogger("whence.watch")
 
@@ -56,6 +57,10 @@ class Watcher:
         self.memory: dict[int, str] = {}
         self.memory_rdds: dict[int, str] = {}
         self.models: dict[int, Seen] = {}
+        # Of columns that a model gave, by their number: what it was trained on.
+        self.trainings: dict[int, Training] = {}
+        # Told, in the user's own thread, where a model was saved, what it was trained on, and when.
+        self.on_saved: Callable[[str, DataFrame, int], None] | None = None
         self.frames: dict[int, str] = {}
         self.checkpoints: dict[int, str] = {}
         self.place = replace(

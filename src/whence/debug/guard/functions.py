@@ -279,6 +279,13 @@ def can_up_cast(c: Catalyst, expr: JavaObject, cast: JavaObject) -> bool:
     return bool(_the(c, "Cast").canUpCast(expr.dataType(), cast.dataType()))
 
 
+def first_fields(c: Catalyst, array: JavaObject) -> JavaObject:
+    """The first field of each struct in an array."""
+    kind = array.dataType()
+    fields = kind.elementType().fields()
+    return c.expression("GetArrayStructFields", array, fields[0], 0, len(fields), kind.containsNull())
+
+
 def count_of(c: Catalyst, expr: JavaObject) -> JavaObject:
     jvm: Any = c.spark._jvm
     return jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Count(c.seq([expr]))

@@ -17,6 +17,7 @@ from whence.debug.guard.functions import (
     can_up_cast,
     count_of,
     dataset_of,
+    first_fields,
     is_lenient,
     lenient,
     permissive,
@@ -70,7 +71,7 @@ class Check:
     input: Plan
     fails: Expr
     expressions: tuple[Expr, ...]  # on the columns of `input`; none where it is the reading itself that raises
-    of: str  # what fails: a row, a pair of rows, a group, a line of a file
+    of: str  # what fails: a row, a pair of rows, a group, a window's frame, a line of a file
 
     @property
     def text(self) -> str:
@@ -167,6 +168,7 @@ class Raising:
             "Filter": self._filter,
             "Join": self._join,
             "Aggregate": self._aggregate,
+            "Window": self._window,
         }
         return rules.get(class_name(plan), self._rows)(plan, found)
 
@@ -306,6 +308,31 @@ class Raising:
             return expr
         return expr.withNewChildren(self.c.seq([self._over_groups(child, known) for child in children]))
 
+    def _window(self, plan: Plan, found: list[Check]) -> Plan:
+        """Sums over a frame that overflow raise for the row that the frame is of."""
+        plan = self._rows(plan, found)
+        c = self.c
+        values: list[Expr] = []
+        counts: list[Expr] = []
+        overflows: list[Expr] = []
+        for number, named in enumerate(c.items(plan.windowExpressions())):
+            function, over = c.children(named.child())
+            safe = self._lenient_sum(function) if class_name(function) == "AggregateExpression" else None
+            if safe is None:
+                values.append(named)
+                continue
+            summed = c.items(function.aggregateFunction().children())[0]
+            counted = self._like(count_of(c, summed), function)
+            counts.append(c.alias(c.expression("WindowExpression", counted, over), f"count_{number}"))
+            values.append(c.alias_as(c.expression("WindowExpression", safe, over), named.toAttribute()))
+            overflows.append(self._overflow(named.toAttribute(), counts[-1].toAttribute()))
+        if not overflows:
+            return plan
+        rows = c.copy(plan, windowExpressions=c.seq([*values, *counts]))
+        fails = c.disjunction(overflows)
+        found.append(Check(plan, rows, fails, (), "frame"))
+        return c.project(c.output(plan), c.filter(c.negation(fails), rows))
+
     def _lenient_sum(self, function: Expr) -> Expr | None:
         """The same function that gives NULL where it overflows; None where it cannot overflow."""
         inner = function.aggregateFunction()
@@ -380,12 +407,28 @@ class Raising:
         if not children or class_name(expr) == "LambdaFunction":
             return expr
         expr = expr.withNewChildren(c.seq([self._stateless(child) for child in children]))
-        if class_name(expr) not in ("CreateMap", "MapFromArrays"):
+        keys = self._keys_of_map(expr)
+        if keys is None:
             return expr
-        keys = c.children(expr)[0] if class_name(expr) == "MapFromArrays" else c.function("array", *children[::2])
         good = c.function("array_distinct", c.function("array_compact", keys))
         fewer = c.expression("LessThan", c.function("size", good), c.function("size", keys))
         return c.expression("If", fewer, c.function("raise_error", text_literal(c, "keys")), expr)
+
+    def _keys_of_map(self, expr: Expr) -> Expr | None:
+        """The keys of a map that is about to be made, as an array."""
+        c, kind, children = self.c, class_name(expr), self.c.children(expr)
+        if kind == "CreateMap":
+            return c.function("array", *children[::2])
+        if kind == "MapFromArrays":
+            return children[0]
+        if kind == "MapConcat":
+            return c.function("concat", *[c.function("map_keys", one) for one in children])
+        if kind == "MapFromEntries":
+            keys = first_fields(c, children[0])
+            missing = c.expression("LessThan", c.function("size", c.function("array_compact", children[0])),
+                                   c.function("size", children[0]))  # fmt: skip
+            return c.expression("If", missing, c.null(keys), keys)  # with an entry that is NULL, the map is
+        return None
 
     def _conjuncts(self, condition: Expr) -> list[Expr]:
         if class_name(condition) != "And":

@@ -11,7 +11,7 @@ from whence.debug.guard.worker import Found
 from whence.rdd import LineageRDD
 from whence.rdd.barriers import Combine
 from whence.rdd.narrow import FlatMapValues, MapValues
-from whence.rdd.records import records_at
+from whence.rdd.records import records_at, whereabouts
 
 
 def lineage_sources(rdd: LineageRDD, found: Found) -> tuple[SourceRows, ...]:
@@ -40,10 +40,10 @@ def _told(rdd: LineageRDD, met: LineageRDD) -> Iterator[SourceRows]:
     for place, positions in back.state.items():
         some = positions[:SHOWN_ROWS]
         records = records_at(context, place, some)
-        where = [context._where(place, int(n)) for n in some]
+        where = [whereabouts(context, place, int(n)) for n in some]
         places.setdefault(place.stage, []).extend(zip(records, where, strict=True))
     for stage, rows in places.items():
-        name = context._sources[stage].node.name
+        name = context.book.source_rdds[stage].node.name
         yield SourceRows(name, tuple(r for r, _ in rows), tuple(w for _, w in rows))
 
 

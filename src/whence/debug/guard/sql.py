@@ -184,8 +184,13 @@ class SqlSearch:
             text = next(v for n, v in record.asDict().items() if n.endswith("_corrupt_record"))
             message = f"[MALFORMED_RECORD_IN_PARSING] The mode FAILFAST refuses this malformed record: {text!r}"
             return Failed(check, row, record, "MALFORMED_RECORD_IN_PARSING", message, None, "")
-        what = "a sum of this group overflows" if check.of == "group" else f"this {check.of} fails here"
-        return Failed(check, row, record, "ARITHMETIC_OVERFLOW" if check.of == "group" else "", what, None, "")
+        sums = {
+            "group": "a sum of this group overflows",
+            "frame": "a sum over the window's frame of this row overflows",
+        }
+        if check.of in sums:
+            return Failed(check, row, record, "ARITHMETIC_OVERFLOW", sums[check.of], None, "")
+        return Failed(check, row, record, "", f"this {check.of} fails here", None, "")
 
     def _error(self, expr: Expr, columns: list[JavaObject], row: JavaObject) -> JavaObject | None:
         """What evaluating this on the row throws, in the JVM and without a job."""
@@ -216,7 +221,8 @@ class SqlSearch:
     # --- subqueries of more than one row
 
     def _too_many(self, plan: Plan, wanted: JavaObject, witnesses: Witnesses) -> Culprit | None:
-        for subquery in self._scalar_subqueries(self.raising.optimised(plan)):
+        optimised = self.raising.optimised(plan)
+        for subquery in (*self._scalar_subqueries(optimised), *self._met_twice(optimised)):
             rows = self.raising.frame(self.c.limit(11, subquery)).collect()
             if len(rows) <= 1:
                 continue
@@ -232,6 +238,28 @@ class SqlSearch:
                 condition=condition_of(wanted),
             )  # fmt: skip
         return None
+
+    def _met_twice(self, plan: Plan) -> Iterator[Plan]:
+        """A subquery that speaks of the query around it becomes a join: the rows that it gives for one row of that."""
+        c = self.c
+        for child in (*c.children(plan), *[subquery.plan() for subquery in c.subqueries(plan)]):
+            yield from self._met_twice(child)
+        if class_name(plan) != "Join" or str(plan.joinType().toString()) != "LeftSingle":
+            return
+        left, right = c.children(plan)
+        condition = plan.condition().get() if plan.condition().isDefined() else None
+        number = c.alias(c.position(), "whence_number")
+        numbered = c.plan_of(c.materialise(c.extend(left, [number])))
+        pairs = self.raising.frame(
+            c.project([number.toAttribute(), *c.output(left)], c.join(numbered, right, "inner", condition))
+        )
+        pairs = pairs.toDF("n", *[f"c{i}" for i in range(len(pairs.columns) - 1)])
+        twice = pairs.groupBy("n").count().where("count > 1").select("n").limit(1)
+        rows = rows_of(pairs.join(twice, "n", "leftsemi").drop("n").limit(1))
+        if rows:
+            values = values_of(c, rows[0], left)
+            same = [c.same(a, v) for a, v in zip(c.output(left), values, strict=True) if _comparable(a)]
+            yield c.join(c.filter(c.conjunction(same), left), right, "inner", condition)
 
     def _scalar_subqueries(self, plan: Plan) -> Iterator[Plan]:
         for child in self.c.children(plan):

@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 
 from whence.debug.attached import Attached
 from whence.debug.minimize.ddmin import MOST_SECONDS, MOST_TESTS, SMALL, DoesNotFail, Range, Search, Test, ddmin, size
-from whence.debug.trace import Trace
 from whence.model import WhenceError
 from whence.spark.catalyst import FEW_ROWS
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan, class_name, id_of, to_list
+from whence.sql.question import SqlQuestion
 
 _POSITION = "whence_position"
 _ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
@@ -104,9 +104,9 @@ class _Minimizing:
     def __init__(self, session: Attached, df: DataFrame, asked: DataFrame, fails: Fails, search: Search) -> None:
         self._fails = fails
         self._search = search
-        self._trace: Trace = session.backward(asked)
-        self._lineage: SqlLineage = self._trace._lineage
-        self._whole: SqlLineage = session.backward(df)._lineage
+        self._question = SqlQuestion(session.lineage(asked))
+        self._lineage: SqlLineage = self._question.lineage
+        self._whole: SqlLineage = session.lineage(df)
         self._c = self._lineage.c
         self._names = asked.columns
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
@@ -132,7 +132,7 @@ class _Minimizing:
 
     def _materialise(self) -> int:
         for place in self._lineage.readings:
-            leaf = evaluation.leaf_rows(self._c, place, self._trace._ids_of([place]), "leftsemi")
+            leaf = evaluation.leaf_rows(self._c, place, self._question.ids_of([place]), "leftsemi")
             self._keep(place, leaf, self._c.output(leaf))
         return self._numbered
 
@@ -176,7 +176,7 @@ class _Minimizing:
 
     def _rows_of(self, ranges: Sequence[Range]) -> dict[str, list[Row]]:
         found: dict[str, list[Row]] = {}
-        for name, places in self._trace._names.items():
+        for name, places in self._question.names.items():
             rows: list[Row] = []
             for place in places:
                 rows += self._c.frame(self._leaf(place.number, ranges)).collect()

@@ -16,7 +16,7 @@ def given(node: Node, build: Builder) -> Annotated:
         child = build.annotate(inner)
     build.freeze(node)
     pairs = zip(c.output(inner.plan), c.output(node.plan), strict=True)
-    columns = [old if old.exprId().equals(new.exprId()) else c.alias_as(old, new) for old, new in pairs]
+    columns = [c.alias_as(old, new) for old, new in pairs]
     if not build.compute:
         build.deferred = True
         return Annotated(c.project([*columns, *child.attrs], child.plan), child.links)

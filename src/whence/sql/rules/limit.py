@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import functions as F
 
-from whence.model import NonDeterministic
+from whence.model import NonDeterministic, operators
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
-from whence.sql.certainty import NAMES_ONLY
 from whence.sql.computed_before import computed
 from whence.sql.tree import Node, place_of, rebuild
 
@@ -50,7 +49,7 @@ def _kept(node: Node, build: Builder, below: Node, start: int, stop: int | None)
 def _down_to_sort(node: Node) -> tuple[list[Node], Node | None]:
     """Projections between the limit and the sort: the limit goes through them unchanged."""
     projections = []
-    while node.kind == "Project" or node.kind in NAMES_ONLY:
+    while node.kind == "Project" or node.kind in operators.LOOKED_THROUGH:
         if node.kind == "Project":
             projections.append(node)
         node = node.children[0]

@@ -3,11 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from whence.sql import worker
-from whence.sql.blocks import Annotated, Block, Lookup, make_lookup
+from whence.sql.blocks import Annotated, Block, Lookup, make_lookup, repeated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr, Plan
 from whence.sql.facts import ROWS
-from whence.sql.pyfunctions import Wrap, takes_iterator, wrapped
+from whence.sql.pyfunctions import Wrap, names_rows, takes_iterator, wrapped
 from whence.sql.rules.generate import generate
 from whence.sql.tree import Node
 
@@ -20,8 +20,12 @@ def map_batches(node: Node, build: Builder) -> Annotated:
     What went in is computed and kept with its rows numbered, the function runs again on it, wrapped (see worker.py)."""
     c = build.c
     block = build.block(node.children[0], ordered=True)
+    by_name = names_rows(node.plan.functionExpr())
     extra = [_new_attribute(build, name) for name in ("whence_first", "whence_last", "whence_how")]
     first, last, how = extra
+    if by_name:
+        extra += [_new_attribute(build, worker.INPUTS, "array<bigint>"), _new_attribute(build, "whence_output")]
+    wrap: Wrap = worker.map_with_names if by_name else worker.map_with_intervals
     number = c.alias(c.position(), "whence_number")
     at = number.toAttribute()
     if not build.compute:
@@ -30,12 +34,14 @@ def map_batches(node: Node, build: Builder) -> Annotated:
         return _found(build, node, plan, make_lookup(c, node, plan, block, [first, last], c.true))
     kept = build.kept(node, "inputs", c.extend(block.annotated.plan, [number]))
     inputs = [*c.output(node.children[0].plan), at]
-    function = wrapped(c, node.plan.functionExpr(), worker.map_with_intervals, extra, inputs)
+    function = wrapped(c, node.plan.functionExpr(), wrap, extra, inputs)
     outputs = c.seq([*c.output(node.plan), *extra])
     run = c.copy(node.plan, functionExpr=function, output=outputs, child=c.project(inputs, kept))
     done = build.kept(node, ROWS, run)
     hows = {row[0] for row in c.frame(c.distinct(c.project([how], done))).collect()}
     _say(build, node, hows)
+    if by_name and hows and hows <= {worker.BY_NAME, worker.BY_SHARED_NAME}:
+        return _by_pairs(build, node, done, extra[-2:], Annotated(kept, block.annotated.links), block, at)
     below = Block(block.number, block.node, Annotated(kept, block.annotated.links))
     if hows <= {worker.BY_ROW}:
         condition, equal = c.equal(at, first), [(first, at)]
@@ -48,8 +54,37 @@ def map_batches(node: Node, build: Builder) -> Annotated:
     return _found(build, node, plan, make_lookup(c, node, plan, below, [first, last], condition, equal))
 
 
+def _by_pairs(
+    build: Builder, node: Node, done: Plan, told: Sequence[Attr], kept: Annotated, block: Block, at: Attr
+) -> Annotated:
+    """As an actor in the function told: any rows, not only neighbours."""
+    c = build.c
+    inputs, output = told
+    one = c.alias(c.expression("Explode", inputs), "whence_input")
+    pairs = c.plan_of(
+        c.frame(c.project([c.alias(output, "whence_pair"), one], done))
+    )  # analysed, so that the list is opened
+    pair, number = c.output(pairs)
+    joined = c.join(kept.plan, pairs, "inner", c.equal(at, number))
+    below = Block(block.number, block.node, Annotated(joined, repeated(kept.links)))
+    lookup = make_lookup(c, node, done, below, [output], c.equal(pair, output), [(output, pair)])
+    return _found(build, node, done, lookup)
+
+
 def _say(build: Builder, node: Node, hows: set[int]) -> None:
     name = node.plan.functionExpr().name()
+    if worker.BY_SHARED_NAME in hows:
+        build.note(
+            node,
+            f"the actor in {name} names rows by columns that do not tell them apart, so an output row's witnesses are "
+            "all rows of such a name",
+        )
+    if hows & {worker.BY_NAME, worker.BY_SHARED_NAME} and not hows <= {worker.BY_NAME, worker.BY_SHARED_NAME}:
+        build.note(
+            node,
+            f"the actor in {name} has not said of every output row what it came from, so an output row's witnesses are "
+            "all rows from the first to the last that it may come from",
+        )
     if worker.BY_BATCH in hows:
         build.note(
             node,
@@ -155,9 +190,10 @@ def _keys(build: Builder, node: Node) -> int:
     return len(build.c.items(node.plan.groupingAttributes()))
 
 
-def _new_attribute(build: Builder, name: str) -> Attr:
+def _new_attribute(build: Builder, name: str, kind: str = "bigint") -> Attr:
     c = build.c
-    return c.alias(c.long(0), name).toAttribute().withNullability(True)
+    value = c.long(0) if kind == "bigint" else c.parse(f"cast(null as {kind})")
+    return c.alias(value, name).toAttribute().withNullability(True)
 
 
 def _found(build: Builder, node: Node, plan: Plan, found: Annotated) -> Annotated:

@@ -1,0 +1,1 @@
+"""SubZero's benchmarks (section VIII of the paper): `python -m bench.arrays`, or `make bench-arrays`."""

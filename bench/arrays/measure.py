@@ -1,0 +1,104 @@
+"""What the array benchmarks share: running a workflow under a strategy, asking it, and a plain numpy rerun beside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from whence.arrays import Mode
+
+_OF_THE_PROCESSOR = False
+
+
+def of_the_processor() -> None:
+    """From now on, times are those that this process had the processor: for a machine that others use, too."""
+    global _OF_THE_PROCESSOR
+    _OF_THE_PROCESSOR = True
+
+
+def clock() -> float:
+    return time.process_time() if _OF_THE_PROCESSOR else time.perf_counter()
+
+
+def which_clock() -> str:
+    return "times of the processor, since others used the machine" if _OF_THE_PROCESSOR else "times by the clock"
+
+
+@dataclass
+class Measured:
+    """One way of keeping lineage: seconds of each execution, bytes, and seconds of each question."""
+
+    seconds: list[float] = field(default_factory=list)
+    disk: int = 0
+    queries: dict[str, float] = field(default_factory=dict)
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def runtime(self) -> float:
+        return median(self.seconds)
+
+
+def executed(w: Any, wf: Any, inputs: Mapping[str, Any], strategies: Any, into: Measured) -> Any:
+    start = clock()
+    run = w.execute(wf, inputs, strategies=strategies)
+    into.seconds.append(clock() - start)
+    into.disk = sum(run.stats[node].bytes for node in run.stats)
+    return run
+
+
+def ask(run: Any, question: Any, optimise: bool = True) -> Any:
+    return getattr(run, question.direction)(
+        question.start, question.cells, to=question.to, path=list(question.path), optimise=optimise
+    )
+
+
+def asked(run: Any, questions: Sequence[Any], into: Measured, optimise: bool = True, most: int = 5) -> None:
+    """The median of some, after one that opens files; once where it takes seconds."""
+    for question in questions:
+        into.answers[question.name] = ask(run, question, optimise)
+        into.queries[question.name] = repeated(lambda question=question: ask(run, question, optimise), most)
+
+
+def repeated(work: Callable[[], object], most: int = 5) -> float:
+    took: list[float] = []
+    while len(took) < most and sum(took) < 2.0:
+        start = clock()
+        work()
+        took.append(clock() - start)
+    return median(took)
+
+
+def plainly(run: Any, names: Sequence[str] | None = None) -> float:
+    """Running operators of a workflow again as plain numpy code, nothing told and nothing kept; all, or these."""
+    nodes = [node for node in run.workflow.nodes if node.operator is not None and (names is None or node.name in names)]
+    inputs = {node: [np.asarray(run[below]) for below in node.inputs] for node in nodes}
+    plain = frozenset({Mode.BLACKBOX})
+    start = clock()
+    for node in nodes:
+        node.operator.run(*inputs[node], cur_modes=plain)
+    return clock() - start
+
+
+def on_path(question: Any) -> list[str]:
+    return [part if isinstance(part, str) else part[0] for part in question.path]
+
+
+def same(one: Any, other: Any) -> bool:
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g}"
+
+
+def mb(count: float) -> str:
+    return f"{count / 1e6:.3g}"
+
+
+def geometric(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))

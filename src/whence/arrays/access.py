@@ -1,0 +1,172 @@
+"""One step of a query: from a set of cells on one side of an operator to the set on the other.
+
+The ways, best first: the whole array of an operator that says so; map functions; what is stored; running the operator
+again in tracing mode. With `optimise` the clock decides between the last two: when reading what is stored has taken as
+long as a rerun is known to take, the rerun takes over, so that no step takes longer than two of them (VII-A)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from whence.arrays.cells import NONE, Numbers, size_of
+from whence.arrays.encodings import BACKWARD, FORWARD, MAP, Encoding, Strategy
+from whence.arrays.encodings.rerun import Reruns
+from whence.arrays.gathering import Gathering
+from whence.arrays.maps import Maps
+from whence.arrays.operator import Mode, label, modes_of
+from whence.arrays.workflow import Node
+from whence.model import NonDeterministic
+from whence.strategy.costs import Answered
+
+_SHORT = 0.005  # seconds that are not worth running a user's code again for
+
+
+@dataclass(frozen=True)
+class Found:
+    cells: Numbers
+    widened: str | None = None
+    """Why there may be more than needed."""
+
+
+@dataclass
+class Asking:
+    """What one query carries along: its wishes, and what was run again for it, at most once for each operator."""
+
+    optimise: bool = True
+    again: dict[Node, Encoding] = field(default_factory=dict)
+    told: list[tuple[Node, Answered]] = field(default_factory=list)
+
+
+class Access:
+    """The lineage of one operator in one run, however it is known."""
+
+    def __init__(
+        self,
+        node: Node,
+        maps: Maps,
+        strategies: tuple[Strategy, ...],
+        stored: Mapping[Strategy, Callable[[], Encoding]],
+        rerun: Reruns,
+        seconds: float,
+    ) -> None:
+        """`stored` opens what the run keeps; `seconds`: what running the operator with tracing took."""
+        assert node.operator is not None
+        self.node = node
+        self.maps = maps
+        self._operator = node.operator
+        self._modes = modes_of(node.operator)
+        self._strategies = strategies
+        self._stored = stored
+        self._opened: dict[Strategy, Encoding] = {}
+        self._rerun = rerun
+        self._rerun_seconds = seconds
+        self._slow: dict[tuple[Strategy, str], int] = {}  # how many cells were too many for what is stored
+        self._lock = threading.Lock()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the operator tells anything about its lineage."""
+        return self._modes != {Mode.BLACKBOX}
+
+    def step(self, direction: str, cells: Numbers, i: int, asking: Asking) -> Found:
+        """`cells`: a set; input i is asked about."""
+        from_size, to_size = self._sizes(direction, i)
+        if not len(cells) or not to_size:
+            return Found(NONE)
+        if self._operator.entire_array and len(cells) == from_size:
+            return Found(np.arange(to_size, dtype=np.int64))
+        if not self.is_known:
+            return Found(
+                np.arange(to_size, dtype=np.int64),
+                f"{self.node.name} ({label(self._operator)}) says nothing about its lineage, so that every cell of its "
+                "output is taken to depend on every cell of its inputs.",
+            )
+        start = time.perf_counter()
+        strategy, found = self._answered(direction, cells, i, asking, to_size)
+        took = time.perf_counter() - start
+        asking.told.append((self.node, Answered(str(strategy), direction, len(cells), len(found), took)))
+        return Found(found)
+
+    def _sizes(self, direction: str, i: int) -> tuple[int, int]:
+        out, inn = size_of(self.maps.output_shape), size_of(self.maps.input_shapes[i])
+        return (out, inn) if direction == BACKWARD else (inn, out)
+
+    def _answered(
+        self, direction: str, cells: Numbers, i: int, asking: Asking, size: int
+    ) -> tuple[Strategy | str, Numbers]:
+        if MAP in self._strategies:
+            return MAP, _gathered(_ask(self.maps, direction, cells, i), size)
+        stored = self._ranked(direction)
+        if not stored or self.node in asking.again:
+            return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
+        best = stored[0]
+        if not asking.optimise:
+            return best, _gathered(_ask(self._open(best), direction, cells, i), size)
+        if len(cells) >= self._slow.get((best, direction), size + len(cells) + 1):
+            try:
+                return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
+            except NonDeterministic:  # what was stored when it ran is right, and now the only way
+                return best, _gathered(_ask(self._open(best), direction, cells, i), size)
+        return self._within(best, direction, cells, i, asking, size)
+
+    def _within(
+        self, strategy: Strategy, direction: str, cells: Numbers, i: int, asking: Asking, size: int
+    ) -> tuple[Strategy | str, Numbers]:
+        """From what is stored, unless that takes longer than a rerun."""
+        gathering = Gathering(size)
+        encoding = self._open(strategy)
+        until: float | None = time.perf_counter() + max(self._rerun_seconds, _SHORT)
+        for part in _ask(encoding, direction, cells, i):
+            gathering.add(part)
+            if gathering.is_whole:
+                break
+            if until is not None and time.perf_counter() > until:
+                with self._lock:
+                    known = self._slow.get((strategy, direction), len(cells))
+                    self._slow[strategy, direction] = min(known, len(cells))
+                try:
+                    return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
+                except NonDeterministic:
+                    until = None
+        return strategy, gathering.result()
+
+    def _ranked(self, direction: str) -> list[Strategy]:
+        """What is stored, that made for this direction first."""
+        return sorted(self._stored, key=lambda strategy: _unfit(strategy, direction))
+
+    def _open(self, strategy: Strategy) -> Encoding:
+        with self._lock:
+            if strategy not in self._opened:
+                self._opened[strategy] = self._stored[strategy]()
+            return self._opened[strategy]
+
+    def _traced(self, asking: Asking) -> Encoding:
+        if self.node not in asking.again:
+            start = time.perf_counter()
+            asking.again[self.node] = self._rerun.trace()
+            self._rerun_seconds = time.perf_counter() - start
+        return asking.again[self.node]
+
+
+def _unfit(strategy: Strategy, direction: str) -> tuple[bool, int]:
+    order = ("FullOne", "Interval", "PayOne", "Comp", "PayMany", "FullMany")
+    either = strategy.encoding == "Interval"  # its rows are few, or asked through either side
+    return strategy.direction != direction and not either, order.index(strategy.encoding)
+
+
+def _ask(encoding: Encoding, direction: str, cells: Numbers, i: int) -> Iterator[Numbers]:
+    return encoding.forward(cells, i) if direction == FORWARD else encoding.backward(cells, i)
+
+
+def _gathered(parts: Iterator[Numbers], size: int) -> Numbers:
+    gathering = Gathering(size)
+    for part in parts:
+        gathering.add(part)
+        if gathering.is_whole:
+            break
+    return gathering.result()

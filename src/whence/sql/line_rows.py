@@ -1,0 +1,93 @@
+"""Rows of text, CSV and JSON files: from the number that a query tells a row by to the byte where its line begins.
+
+By file and byte, rows of such files are the same for everybody: an RDD's line, an actor's Location, a row of a query
+that reads the file with other options. Which lines are rows follows Spark's own readers: CSV and JSON skip blank lines,
+CSV its comments and the header. Where one line may be several rows, or several lines one, nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whence.model import WhenceError
+from whence.spark.catalyst import SPLIT
+from whence.spark.construct import POSITION_BITS
+from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.sources import files_apart
+from whence.store.lines import Offsets, content_of, line_at, line_starts, piece_of
+
+_BY_LINES = ("text", "csv", "json")
+_ENCODINGS = ("utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252")
+
+
+def why_not_by_byte(c: Catalyst, scan: Plan) -> str | None:
+    """Why the rows of this scan cannot be told by the byte of their line; None if they can."""
+    kind = c.format_of(scan)
+    if kind not in _BY_LINES:
+        return f"{kind} files have no lines"
+    options = c.options_of(scan, secrets=True)
+    if options.get("multiline", "").lower() == "true" or options.get("wholetext", "").lower() == "true":
+        return "a row of it may be several lines"
+    if options.get("linesep", "\n") != "\n" or options.get("mode", "").upper() == "DROPMALFORMED":
+        return "not each of its lines is a row"
+    if options.get("encoding", options.get("charset", "utf-8")).lower() not in _ENCODINGS:
+        return "its lines are not told by single bytes"
+    return None if files_apart(c, scan) else "it has too many files for their rows to be told one by one"
+
+
+class LineRows:
+    """The rows of one file as one scan reads it."""
+
+    def __init__(self, c: Catalyst, scan: Plan, path: str) -> None:
+        if not path.startswith("/"):
+            raise WhenceError(f"The lines of {path} cannot be told by their byte from here: it is on another system.")
+        options = c.options_of(scan, secrets=True)
+        content = content_of(path)
+        starts = line_starts(content)
+        kind = c.format_of(scan)
+        if kind != "text":
+            lines = [line_at(content, int(start)) for start in starts.tolist()]
+            is_row = np.array([bool(line.strip(_BLANK)) for line in lines], dtype=bool)
+            if kind == "json" and any(line.lstrip(_BLANK).startswith(b"[") for line in lines):
+                raise WhenceError(
+                    f"The rows of {path} cannot be told by their byte: a line of it is a list of several."
+                )
+            if kind == "csv":
+                comment = options.get("comment", "").encode()
+                if comment:
+                    is_row &= np.array([not line.startswith(comment) for line in lines], dtype=bool)
+                if options.get("header", "false").lower() == "true" and is_row.any():
+                    is_row[int(np.argmax(is_row))] = False
+            starts = starts[is_row]
+        whole = path.endswith((".gz", ".bz2"))  # not cut into pieces, but for bz2, which Spark may cut
+        if path.endswith(".bz2"):
+            raise WhenceError(f"The rows of {path} cannot be told by their byte: Spark may cut it where it likes.")
+        pieces = np.zeros(len(starts), dtype=np.int64) if whole else piece_of(starts, SPLIT)
+        # In its piece a row is told by its number; pieces ascend, so the first of each is where it begins.
+        within = np.arange(len(starts)) - np.searchsorted(pieces, pieces)
+        self._starts = starts
+        self._positions = within + (pieces << POSITION_BITS)
+
+    def bytes_of(self, positions: Sequence[int]) -> Offsets:
+        return self._starts[self._at(self._positions, np.asarray(positions, dtype=np.int64))]
+
+    def positions_of(self, offsets: Sequence[int]) -> Offsets:
+        return self._positions[self._at(self._starts, np.asarray(offsets, dtype=np.int64))]
+
+    def holding(self, first: int, length: int | None) -> Offsets:
+        """Positions of the rows whose lines have a byte of this range."""
+        begin = max(int(np.searchsorted(self._starts, first, side="right")) - 1, 0)
+        end = len(self._starts) if length is None else int(np.searchsorted(self._starts, first + length))
+        return self._positions[begin:end]
+
+    @staticmethod
+    def _at(known: Offsets, wanted: Offsets) -> Offsets:
+        at = np.searchsorted(known, wanted)
+        if len(wanted) and (at.max() >= len(known) or (known[at] != wanted).any()):
+            missing = wanted[at >= len(known)] if at.max() >= len(known) else wanted[known[at] != wanted]
+            raise WhenceError(f"There is no row at {int(missing[0])}: the file was changed, or is read otherwise.")
+        return at
+
+
+_BLANK = bytes(range(33))  # what Java trims

@@ -1,0 +1,324 @@
+"""One question about the rows of one query: what its lineage finds for them, and what follows from that.
+
+Nothing is computed before it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Row
+
+from whence.model import Strategy, operators
+from whence.model.flow import Step
+from whence.model.once import once
+from whence.model.verdict import Verdict
+from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
+from whence.sql.catalyst import Plan
+from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
+from whence.sql.verify import compare, require_same_rows
+
+# Operators that only name or hint; a reader of the steps has no use for them.
+_NAMES_ONLY = (*operators.LOOKED_THROUGH, "LocalLimit", "Settled", "Given")
+
+
+@dataclass(frozen=True, eq=False)
+class ReadingRows:
+    """One place in the query that reads, and the witnesses there."""
+
+    number: int
+    source: str
+    rows: DataFrame
+
+
+class SqlQuestion:
+    """`root`: the rows of the query's root block that are asked about; all of them without."""
+
+    def __init__(
+        self,
+        lineage: SqlLineage,
+        *,
+        direction: str = "backward",
+        root: Plan | None = None,
+        seeds: SqlLineage | None = None,
+    ) -> None:
+        """`seeds`: the rows that a forward trace starts from, which must be found first."""
+        self.lineage = lineage
+        self._root = root
+        self._asked = [lineage] if seeds is None else [lineage, seeds]
+        self.direction = direction
+
+    # --- what was found
+
+    @property
+    def rows(self) -> DataFrame:
+        """The rows that were asked for (backward) or that are touched (forward)."""
+        if self._root is None:
+            return self.lineage.frame
+        lineage = self.lineage
+        ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, self._root)
+        return given.give(lineage.c, lineage.tree, self._root, ids)
+
+    @once
+    def readings(self) -> tuple[ReadingRows, ...]:
+        """The same, apart for each place in the query that reads."""
+        names = {place.number: name for name, places in self.names.items() for place in places}
+        return tuple(ReadingRows(place.number, names[place.number], self.rows_of([place])) for place in self.told)
+
+    @once
+    def steps(self) -> tuple[Step, ...]:
+        """The operators on the way, nearest the result first."""
+        depths = self._depths
+        return tuple(
+            Step(number, place.node.kind, place.node.text, depths[id(place.node)])
+            for number, place in enumerate(self.shown_places)
+        )
+
+    def at(self, step: Step | int) -> DataFrame:
+        """The rows at that step which lie on the way of this trace."""
+        place = self._place(step)
+        c = self.lineage.c
+        if not place.annotated.links:  # nothing is on the way there
+            return c.frame(evaluation.rows_at(self.found, place))
+        # Rows that were written down are those of the node above the operator.
+        settled = (n for n in self.lineage.tree.walk() if n.fact is not None and n.children[0] is place.node)
+        rows = evaluation.told_rows_at(self.found, place)
+        return given.give(c, next(settled, place.node), rows, facts.positions_of(c, place.annotated.attrs, rows))
+
+    def step_counts(self) -> tuple[int, ...]:
+        """How many rows lie on the way at each step: one job for each block of the query."""
+        return counting.counts_at(self.found, self.shown_places)
+
+    def count_of(self, places: list[ReadingPlace]) -> int:
+        """How many witnesses these readings of one dataset have: counted from their identities, without reading a row.
+
+        Only where equal rows have one identity (rows told by contents) the rows themselves are counted."""
+        count = counting.count_of(self.found, places)
+        if not count or not places[0].dataset.by_contents:
+            return count
+        with self.lineage.c.quietly():
+            return self.rows_of(places).count()
+
+    def first_rows(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[Row] | None:
+        """Some rows read by their position where that is possible, without a scan."""
+        c = self.lineage.c
+        if len(versions.states(c, places)) > 1:
+            return None
+        with c.quietly():
+            return fetch.first_rows(c, places[0], ids, count)
+
+    def first_records(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[str]:
+        """Where some witnesses stand: as `associations()` tells a record."""
+        c = self.lineage.c
+        with c.quietly():
+            some = ids.limit(count).selectExpr(f"0 as {evaluation.OUTPUT}", "*")
+            return [row[0] for row in some.select(evaluation.record_of(c, places[0], some, places[1:])).collect()]
+
+    def associations(self) -> DataFrame:
+        """Which source record each output record came from: columns output, source, record.
+
+        `output` is the number that `outputs()` gives each row."""
+        return evaluation.associations(
+            self.found_per_output,
+            {place.number: name for name, places in self.names.items() for place in places},
+        )
+
+    def outputs(self) -> DataFrame:
+        """The asked rows, each with its number in `associations()`."""
+        found = self.found_per_output
+        assert found.rows is not None
+        assert found.output is not None
+        c = found.c
+        return c.frame(c.project([found.output, *c.output(self.lineage.tree.plan)], c.plan_of(found.rows)))
+
+    def witnesses_per_output(self) -> Iterator[tuple[int, DataFrame]]:
+        """For each reading: its witness rows, each with the number of the output it belongs to."""
+        c = self.lineage.c
+        for place in self.told:
+            found = self.found_per_output
+            yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
+
+    @property
+    def strategy(self) -> Strategy:
+        """How the witnesses were found: stored (from what was captured), or rerun (parts of the query were run)."""
+        told = {place.number for place in self.told}
+        return Strategy.STORED if told and told <= self.found.stored else Strategy.RERUN
+
+    @property
+    def widened(self) -> tuple[str, ...]:
+        """Why the answer may hold more rows than needed."""
+        return tuple(dict.fromkeys(note for lineage in self._asked for note in lineage.exactness.notes))
+
+    @property
+    def ended(self) -> tuple[str, ...]:
+        """At which captured tables the way ends, and why."""
+        return tuple(dict.fromkeys(note for lineage in self._asked for note in lineage.passage.notes))
+
+    @property
+    def reruns(self) -> tuple[str, ...]:
+        """Functions of yours that working out this answer runs again, with whatever they do besides."""
+        return tuple(dict.fromkeys(name for lineage in self._asked for name in lineage.reruns))
+
+    # --- what follows from it
+
+    def replay(
+        self, df: DataFrame | None = None, *, instead: Mapping[ReadingPlace, DataFrame] | None = None
+    ) -> DataFrame:
+        """The asked query, or another one over the same sources, on the witnesses alone."""
+        return restricted(self.lineage, df, self.restriction("leftsemi", instead=instead))
+
+    def replayed_steps(self) -> Iterator[ReplayedStep]:
+        """The asked query on the witnesses alone, operator by operator."""
+        return stepwise(self.lineage, self.restriction("leftsemi"), _NAMES_ONLY)
+
+    def exclude(
+        self,
+        df: DataFrame | None = None,
+        *,
+        places: Sequence[ReadingPlace] | None = None,
+        at: Step | int | None = None,
+        instead: Mapping[ReadingPlace, DataFrame] | None = None,
+    ) -> DataFrame:
+        """The asked query, or another one, without the witnesses: of all readings, of some, or at one step.
+
+        `instead`: what another flow gives in place of all the rows of a reading."""
+        if at is not None:
+            return restricted(self.lineage, df, Restriction("leftanti", {}, at=self._at(at)))
+        return restricted(self.lineage, df, self.restriction("leftanti", places, instead=instead))
+
+    def verify(self) -> Verdict:
+        """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
+        again = self.replay()
+        with self.lineage.c.quietly():
+            return compare(self.rows, again, extras_count=self.direction == "backward" and not self.widened)
+
+    def influence(self, column: str, source: str | None = None) -> DataFrame:
+        from whence.sql.influence.influence import influence
+
+        return influence(self.lineage, self.found_per_output, column, self.names, source)
+
+    def keys_of(self, places: Sequence[ReadingPlace]) -> list[str]:
+        """Columns of a source that the query itself groups or filters by."""
+        from whence.sql.key_columns import key_columns
+
+        return list(key_columns(self.lineage.c, self.lineage.tree, list(places)))
+
+    # --- how it is computed
+
+    @once
+    def found(self) -> Evaluation:
+        require_same_rows(self.lineage)
+        return evaluation.backward(self.lineage, self._root)
+
+    @once
+    def found_per_output(self) -> Evaluation:
+        require_same_rows(self.lineage)
+        return evaluation.backward(self.lineage, self._root, per_output=True)
+
+    @once
+    def names(self) -> dict[str, list[ReadingPlace]]:
+        c = self.lineage.c
+        by_key: dict[str, list[ReadingPlace]] = {}
+        for place in self.told:
+            by_key.setdefault(place.dataset.key, []).append(place)
+        groups: list[list[ReadingPlace]] = []
+        for places in by_key.values():
+            # One table in two states is one source, unless its columns were changed in between.
+            apart = versions.by_columns(c, places) if len(versions.states(c, places)) > 1 else [places]
+            groups += apart
+        datasets = [places[0].dataset for places in groups]
+        names: dict[str, list[ReadingPlace]] = {}
+        for places, dataset in zip(groups, datasets, strict=True):
+            name = dataset.name
+            if [other.name for other in datasets].count(name) > 1:
+                name = dataset.full_name
+                if [other.full_name for other in datasets].count(name) > 1 and dataset.how:
+                    name = f"{name} ({dataset.how})"
+            while name in names:
+                name += "'"
+            names[name] = places
+        return names
+
+    @property
+    def told(self) -> list[ReadingPlace]:
+        return [place for place in self.lineage.readings if not place.auxiliary]
+
+    def rows_of(self, places: list[ReadingPlace], only: Column | None = None) -> DataFrame:
+        """The witnesses at these readings of one dataset, each row once, also if they read it in different states.
+
+        `only`: a condition on their identities."""
+        self.lineage.require_unchanged()
+        parts: list[DataFrame] = []
+        told: DataFrame | None = None
+        for alike in versions.states(self.lineage.c, places):
+            ids = self.ids_of(alike)
+            ids = ids if only is None else ids.where(only)
+            parts.append(self._leaf_rows(alike[0], ids if told is None else ids.subtract(told), "leftsemi"))
+            told = ids if told is None else told.union(ids)
+        return reduce(DataFrame.unionAll, parts)
+
+    def others_of(self, places: list[ReadingPlace]) -> DataFrame:
+        c = self.lineage.c
+        parts: list[DataFrame] = []
+        ids = self.ids_of(places)
+        for alike in versions.states(c, places):
+            parts.append(self._leaf_rows(alike[0], ids, "leftanti"))
+            ids = ids.union(evaluation.all_ids(c, alike[0]))
+        return reduce(DataFrame.unionAll, parts)
+
+    def _leaf_rows(self, place: ReadingPlace, ids: DataFrame, kind: str) -> DataFrame:
+        c = self.lineage.c
+        rows, at = evaluation.told_leaf_rows(c, place, ids, kind)
+        return given.give(c, place.leaf, rows, at, place.dataset.name)
+
+    def ids_of(self, places: list[ReadingPlace]) -> DataFrame:
+        return evaluation.ids_of(self.found, places)
+
+    def restriction(
+        self,
+        kind: str,
+        places: Sequence[ReadingPlace] | None = None,
+        instead: Mapping[ReadingPlace, DataFrame] | None = None,
+    ) -> Restriction:
+        self.lineage.require_unchanged()
+        c = self.lineage.c
+        frozen = not_on_the_way(self.lineage, self.found) if kind == "leftsemi" else {}
+        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in self.lineage.frozen})
+        for place, frame in (instead or {}).items():
+            renamed = [
+                c.alias_as(there, here)
+                for there, here in zip(c.output(c.plan_of(frame)), c.output(place.leaf.plan), strict=True)
+            ]
+            frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
+        ids = {place.number: self.ids_of([place]) for place in (places or self.lineage.readings)}
+        return Restriction(kind, ids, frozen=frozen)
+
+    def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
+        return self._place(step), self.found
+
+    @once
+    def shown_places(self) -> list[Place]:
+        return [place for place in self.lineage.places if place.node.kind not in _NAMES_ONLY]
+
+    def _place(self, step: Step | int) -> Place:
+        number = step if isinstance(step, int) else step.number
+        if not 0 <= number < len(self.shown_places):
+            raise IndexError(f"This trace has {len(self.shown_places)} steps, numbered from 0; there is no {number}")
+        return self.shown_places[number]
+
+    @property
+    def _depths(self) -> dict[int, int]:
+        depths: dict[int, int] = {}
+
+        def visit(node: object, depth: int) -> None:
+            from whence.sql import Node
+
+            assert isinstance(node, Node)
+            depths[id(node)] = depth
+            below = depth if node.kind in _NAMES_ONLY else depth + 1
+            for child in (*node.children, *node.subqueries.values()):
+                visit(child, below)
+
+        visit(self.lineage.tree, 0)
+        return depths
