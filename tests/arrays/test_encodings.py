@@ -62,7 +62,7 @@ def check(run, node, inputs, output, relation, optimise=True):
 
 
 @pytest.mark.parametrize(("mode", "text"), [(m, t) for m, texts in BY_MODE.items() for t in [*texts, "Blackbox"]])
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_answers_are_those_of_the_oracle(shelf, mode, text, data):
     output, shapes, relation = data.draw(relations(regular=data.draw(st.booleans())))

@@ -101,7 +101,7 @@ def story() -> Iterator[Observation]:
     yield write(66, [seen("secret")], seen("bonus"))
     yield write(70, [seen(name, "path", "odd") for name in ODD.values()], seen("odd_ones"))
     wide = [seen(f"wide_{place}") for place in range(6)]
-    yield write(75, wide[1:], wide[0], columns=tuple((0, f"c{n}", f"c{n}", "IDENTITY") for n in range(28)))
+    yield write(75, wide[1:], wide[0], columns=tuple((n % 5, f"c{n}", f"c{n}", "IDENTITY") for n in range(28)))
     # A chain, to be shown step by step.
     for place in range(1, 8):
         yield write(80 + place, [seen(f"chain_{place - 1}")], seen(f"chain_{place}"))

@@ -1,6 +1,6 @@
 /** Search as you type: a combobox whose options are datasets, columns and runs. */
 
-import { useEffect, useId, useRef, useState } from "react";
+import { useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import { ask, type Found, type List } from "./api";
 import { address, go, lineageOf } from "./route";
 
@@ -31,7 +31,7 @@ export function SearchBox({ text }: { text: string }) {
   const early = useRef<"" | "first" | "open first">("");
   useEffect(() => setTyped(text), [text]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const slash = (event: KeyboardEvent) => {
       const inField = (event.target as HTMLElement | null)?.closest?.("input, textarea, select, [contenteditable]");
       if (event.key !== "/" || inField || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -46,6 +46,7 @@ export function SearchBox({ text }: { text: string }) {
   const choose = (found: Found) => {
     setOpen(false);
     setAt(-1);
+    setTyped(text);
     input.current?.blur();
     go(placeOfFound(found));
   };

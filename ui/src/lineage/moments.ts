@@ -80,8 +80,9 @@ export async function runMoments(signal: AbortSignal): Promise<string[]> {
 export function useMoments(query: Query | null): string[] | null {
   const { as_of: _, ...always } = query ?? {};
   const key = query ? `moments ${JSON.stringify(always)}` : null;
-  const { value, error } = useWork(key, (signal) => (query?.name ? momentsOf(always, signal) : runMoments(signal)));
-  return error ? [] : value;
+  const { value, error, loading } = useWork(key, (signal) => (query?.name ? momentsOf(always, signal) : runMoments(signal)));
+  if (error) return [];
+  return loading ? null : value;
 }
 
 /** The place of a time among the moments; between two of them it is a half; `moments.length` is now. */
