@@ -64,6 +64,7 @@ def serve(app: Opening, host: str, port: int, store: str) -> int:
         timeout_graceful_shutdown=STOP_SECONDS,
         timeout_keep_alive=30,
     )
+    sys.setswitchinterval(0.001)  # a small question is not kept waiting by a large one that is computed
     server = Server(config, store, app)
     app.failed = server.stop
     server.run()

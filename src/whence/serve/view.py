@@ -109,9 +109,11 @@ class View:
 
     def named_ref(self, namespace: str, name: str, kind: str) -> Json:
         """The same for a dataset that the catalogue may not know."""
-        number = next(iter(self.numbers(namespace, name)), None)
-        if number is not None:
-            return self.ref(number)
+        with self.catalog.reading() as connection:
+            found = meant(connection, namespace, name, None)
+        for number in found:
+            if number in self.snapshot.datasets:
+                return self.ref(number)
         if self.sight.sees(namespace, name):
             return {"id": self.service.opaque("named", namespace, name), "namespace": namespace, "name": name,
                     "kind": kind}  # fmt: skip

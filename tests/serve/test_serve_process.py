@@ -1,0 +1,227 @@
+"""`whence serve` as users start and stop it, and the commands beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from served import Api, Serving, fill, hour, whence_serve
+from typer.testing import CliRunner
+
+from whence.serve.cli import app
+from whence.store import Store
+
+WHENCE = [sys.executable, "-m", "whence.serve.cli"]
+
+
+def said(*words: str, code: int = 0, given: str | None = None) -> str:
+    done = CliRunner().invoke(app, list(words), prog_name="whence", input=given, catch_exceptions=True)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        assert code == 1, done.exception
+        return str(done.exception)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def asked(url: str, **headers: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers)) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def test_start_ask_and_stop(tmp_path: Path) -> None:
+    with whence_serve("--store", str(tmp_path / "new")) as server:
+        assert server.line.rstrip().endswith(server.url)
+        assert asked(f"{server.url}/health")[0] == 200
+        assert json.loads(asked(f"{server.url}/api/v1/datasets")[1]) == {"items": [], "next": None}
+        status, page = asked(server.url)
+        assert (status, b"whence" in page) == (200, True)
+        assert asked(f"{server.url}/api/v1/datasets", Host="evil.example")[0] == 421
+        loaded = Path(f"/proc/{server.process.pid}/maps").read_text()
+        assert "libjvm" not in loaded
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 0
+    assert (tmp_path / "new" / "catalog.db").exists()
+
+
+def test_what_cannot_be_served(tmp_path: Path) -> None:
+    def fails(*words: str) -> tuple[int, str]:
+        done = subprocess.run([*WHENCE, "serve", "--port", "0", *words], capture_output=True, text=True, check=False)
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stderr
+
+    (tmp_path / "access.yml").write_text("policies: 7")
+    (tmp_path / "file").write_text("x")
+    code, why = fails("--host", "0.0.0.0", "--store", str(tmp_path / "s"))
+    assert code == 2
+    assert "--auth token" in why
+    assert not (tmp_path / "s").exists()
+    assert fails("--access", str(tmp_path / "access.yml"))[0] == 2
+    assert fails("--access", str(tmp_path / "none.yml"))[0] == 2
+    assert fails("--store", str(tmp_path / "file"))[0] == 1
+    assert fails("--store", f"postgresql://nobody@127.0.0.1:1/none?tables={tmp_path}")[0] == 1
+    assert fails("--auth", "maybe")[0] == 2
+
+
+def test_a_page_says_what_may_run_in_it(api: Api) -> None:
+    for path in ("/", "/login", "/lineage?name=x", "/runs/a/b", "/traces/x"):
+        found = api.ask("GET", path, raw=True)
+        assert found.status_code == 200
+        policy = found.headers["content-security-policy"]
+        assert "default-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        scripts = next(part for part in policy.split(";") if "script-src" in part)
+        assert "unsafe" not in scripts
+        assert found.headers["x-content-type-options"] == "nosniff"
+    assert api.ask("GET", "/docs", raw=True).status_code == 404
+
+
+def test_health_when_the_store_is_away(serving: Serving, tmp_path: Path) -> None:
+    api = serving()
+    assert api.get("/health").status_code == 200
+    (tmp_path / "store" / "catalog.db").rename(tmp_path / "gone")
+    for path in ("/health", "/datasets", "/lineage?name=x"):
+        found = api.get(path)
+        assert found.status_code == 503
+        assert str(tmp_path) not in found.text
+
+
+@pytest.fixture
+def store(api: Api) -> str:
+    return str(api.store.location.directory)
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (["datasets", "--kind", "table"], "/datasets?limit=1000&kind=table"),
+        (["runs", "--status", "failed"], "/runs?status=failed"),
+        (["lineage", "out", "--direction", "both", "--depth", "2"], "/lineage?name=out&direction=both&depth=2"),
+        (["lineage", "out", "--level", "column", "--no-indirect"], "/lineage?name=out&level=column&indirect=false"),
+        (["lineage", "out", "--as-of", "2026-03-01T13:30:00Z"], "/lineage?name=out&as_of=2026-03-01T13:30:00Z"),
+        (["impact", "orders", "--column", "id"], "/impact?name=orders&column=id"),
+        (["search", "shop o"], "/search?q=shop+o"),
+        (["search", "id", "--type", "column"], "/search?q=id&type=column"),
+    ],
+)  # fmt: skip
+def test_json_is_what_the_api_answers(api: Api, store: str, words: list[str], path: str) -> None:
+    assert json.loads(said(*words, "--json", "--store", store)) == api.get(path).json()
+
+
+def test_tables_for_people(store: str) -> None:
+    assert "shop.report" in said("datasets", "--store", store)
+    assert "failed" in said("runs", "--name", "out", "--store", store)
+    assert "shop.orders" in said("lineage", "out", "--store", store)
+    assert "IDENTITY" in said("lineage", "out", "--column", "id", "--store", store)
+    assert "shop.out" in said("impact", "orders", "--store", store)
+    assert "shop.orders" in said("search", "ORDERS", "--store", store)
+    assert said("impact", "orders", "--format", "csv", "--store", store).startswith("degree,namespace,name,kind,column")
+
+
+def test_what_goes_wrong_is_one_sentence(store: str) -> None:
+    assert said("lineage", "nothing", "--store", store, code=1) == "There is no dataset of this name."
+    said("lineage", code=2)
+    said("lineage", "out", "--depth", "0", code=2)
+    said("lineage", "out", "--as-of", "yesterday", "--store", store, code=2)
+    said("token", "create", "x", "--role", "god", code=2)
+    said("token", "create", "x", "--role", "reader", "--expires", "soon", "--store", store, code=2)
+    assert "no token" in said("token", "revoke", "x", "--store", store, code=1)
+    assert "cannot be read" in said("import", "/nowhere", "--store", store, code=1)
+    assert "not JSON" in said("import", "-", "--store", store, given="{", code=1)
+    assert "no run event" in said("import", "-", "--store", store, given="{}", code=1)
+
+
+def test_export_and_import(store: str, tmp_path: Path) -> None:
+    text = said("export", "--store", store)
+    assert len(text.splitlines()) == 8
+    assert len(said("export", "--since", hour(4).isoformat(), "--store", store).splitlines()) == 2
+    (tmp_path / "events").write_text(text)
+    other = str(tmp_path / "other")
+    assert said("import", str(tmp_path / "events"), "--store", other) == "8 events were imported.\n"
+    assert said("import", "-", "--store", other, given=text) == "8 events were imported.\n"
+    assert "shop.orders" in said("lineage", "out", "--store", other)
+    assert len(json.loads(said("runs", "--json", "--store", other))["items"]) == 4
+
+
+def test_tokens(store: str) -> None:
+    made = json.loads(
+        said("token", "create", "ann", "--role", "editor", "--expires", "30d", "--json", "--store", store)
+    )
+    assert set(made) == {"name", "role", "expires", "token"}
+    held = said("token", "list", "--store", store)
+    assert "ann" in held
+    assert made["token"] not in held
+    assert said("token", "create", "bob", "--role", "reader", "--store", store).startswith("whence_")
+    said("token", "revoke", "ann", "--store", store)
+    found = json.loads(said("token", "list", "--json", "--store", store))["items"]
+    assert [(t["name"], t["revoked"] is None) for t in found] == [("ann", False), ("bob", True)]
+    opened = Store.at(store)
+    actions = [(e.action, e.target) for e in opened.catalog.audit.list(10)]
+    opened.close()
+    assert actions == [("token revoke", "ann"), ("token create", "bob"), ("token create", "ann")]
+
+
+def test_looking_after_a_store(store: str, tmp_path: Path) -> None:
+    found = json.loads(said("store", "info", "--json", "--store", store))
+    assert (found["datasets"], found["runs"]) == (5, 4)
+    assert "datasets         5" in said("store", "info", "--store", store)
+    assert "vacuumed" in said("store", "vacuum", "--store", store)
+    assert "has version" in said("store", "migrate", "--store", str(tmp_path / "new"))
+
+
+def test_completion_can_be_installed() -> None:
+    shown = said("--help")
+    assert "--install-completion" in shown
+
+
+def test_an_unmodified_script_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("NAME = 'orders'\n")
+    (tmp_path / "job.py").write_text(
+        "import sys\nfrom helper import NAME\nfrom pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        "print('threads', spark.sparkContext.master, sys.argv[1:], __name__)\n"
+        "spark.range(4).write.parquet(f'{sys.argv[1]}/{NAME}')\n"
+        "spark.read.parquet(f'{sys.argv[1]}/{NAME}').where('id > 1').write.parquet(f'{sys.argv[1]}/big')\n"
+        "spark.stop()\nsys.exit(3)\n"
+    )
+    words = ["--store", str(tmp_path / "store"), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
+    done = subprocess.run(
+        [*WHENCE, "run", *words, str(tmp_path / "job.py"), str(tmp_path), "--deep"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"threads local[1] ['{tmp_path}', '--deep'] __main__"
+    assert lines[1:-1] == [
+        "whence: 2 runs observed", f"  read {tmp_path}/orders", f"  wrote {tmp_path}/orders", f"  wrote {tmp_path}/big",
+    ]  # fmt: skip
+    assert lines[-1].startswith("whence took ")
+    store = str(tmp_path / "store")
+    assert f"{tmp_path}/orders" in said("lineage", "big", "--store", store)
+    traced = subprocess.run(
+        [*WHENCE, "trace", "big", "--where", "id = 3", "--json", "--store", store, "--conf", "spark.sql.codegen=true"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+    )  # fmt: skip
+    assert traced.returncode == 0, traced.stderr
+    found = json.loads(traced.stdout)
+    assert (found["status"], found["exact"], found["sources"][0]["rows"]) == ("done", True, 1)
+
+
+def test_scripts_that_are_not_there() -> None:
+    assert "no script" in said("run", "--master", "local[1]", code=2)
+    assert "is not a file" in said("run", "/nowhere.py", code=2)
+
+
+def test_the_small_catalogue_is_what_the_tests_think(api: Api) -> None:
+    fill(api.store.catalog)  # recorded twice is recorded once
+    assert len(api.ok("/runs")["items"]) == 4
