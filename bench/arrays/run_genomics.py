@@ -12,7 +12,7 @@ from bench.arrays.report import busy, done
 from bench.harness import Bars, Result, progress
 
 MOST = 3.0
-"""Seconds that a plan may add to a run: without a limit Interval would be kept, which takes little disk and long to make."""
+"""Seconds that a plan may add to a run: else Interval would be kept, which is small and takes long to make."""
 
 
 def in_genomics(w: Any, args: Any) -> list[Result]:
@@ -130,7 +130,8 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
         f"{min(figures[f'unbounded {q}'] for q in names if q[0] == 'F'):.0f}x (promised 500)"
     )
     notes = [
-        f"SubZeroX: limit of X MB, and in all of {MOST:.0f} s on what is added to a run; disk kept and predicted; times in ms and how many times as fast as BlackBox",
+        f"SubZeroX: limit of X MB, and in all of {MOST:.0f} s on what is added to a run;"
+        " disk kept and predicted; times in ms and how many times as fast as BlackBox",
         "BlackBox over a plain numpy rerun of the operators on the way: "
         + ", ".join(f"{q} {black.queries[q] / plain[q]:.2f}x" for q in names),
         busy(),
