@@ -67,5 +67,5 @@ def test_commands_about_rows(tmp_path: Path) -> None:
     assert "kind" in out
     code, _, why = said["unknown"]  # which the command line says on stderr
     assert code == 1, said["unknown"]
-    assert "nowhere" in why
+    assert "dataset" in why
     assert said["usage"][0] == 2
