@@ -31,12 +31,12 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes $(SERVICES) $(ARGS)
+	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes $(SERVICES))
 
 # What starts servers, clusters or many sessions of its own.
 test-services:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/python scripts/lanes.py $(SERVICES) $(ARGS)
+	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
 
 # The page: its pieces with vitest, the whole in chromium over a real server. What is missing is said.
 test-page:
