@@ -11,10 +11,15 @@ from pyspark.sql import SparkSession
 import whence
 
 
-@pytest.mark.parametrize("thing", [None, "orders", [1, 2], 7])
+@pytest.mark.parametrize("thing", [None, [1, 2], 7])
 def test_what_is_no_dataframe(w: whence.Session, thing: object) -> None:
     with pytest.raises(whence.ForeignDataFrame, match="DataFrame"):
         w.backward(thing)  # type: ignore[arg-type]
+
+
+def test_a_name_that_nobody_knows(w: whence.Session) -> None:
+    with pytest.raises(whence.WhenceError, match="no table, view or path 'orders'"):
+        w.backward("orders")
 
 
 def test_a_neighbouring_session_of_the_same_application_may_ask(
