@@ -98,6 +98,14 @@ def test_documented_commands_run(
 ) -> None:
     name, *arguments = shlex.split(command, comments=True)
     call = [installed / name, *arguments]
+    if arguments[0] == "serve":  # which answers until it is told to end
+        with subprocess.Popen(call, cwd=tmp_path, env=user_environment, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            first = server.stdout.readline()
+            server.terminate()
+            assert server.wait(timeout=30) == 0
+        assert "http://" in first
+        return
     done = subprocess.run(call, cwd=tmp_path, env=user_environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
