@@ -24,7 +24,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "first byte": lambda data: bytes([data[0] ^ 0x15]) + data[1:],
     **{
         f"page {n} overwritten": lambda data, n=n: data[: n * 4096] + b"\xab" * 4096 + data[(n + 1) * 4096 :]  # type: ignore[misc]
-        for n in range(0, 30, 3)
+        for n in range(0, 60, 3)
     },
 }
 
@@ -59,7 +59,7 @@ def test_the_right_answer_or_a_sentence(tmp_path: Path) -> None:
             assert ask(tmp_path) == expected, name
         except WhenceError:
             told += 1
-    assert told > 3  # the others hit pages that hold nothing asked for, and the answer was right
+    assert told > 5
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])

@@ -17,7 +17,7 @@ import numpy as np
 
 from whence.actors.records import Location
 from whence.model import WhenceError
-from whence.model.flow import BY_BYTE, BY_ROW, RecordId, Site, files_site
+from whence.model.flow import BY_BYTE, BY_ROW, RecordId, Site, files_site, told_by
 from whence.store.lines import Offsets, content_of, line_starts
 
 BY_RANGE = "range"
@@ -28,12 +28,6 @@ _LOOKED_AT = 1 << 16  # bytes at a file's start: a file of lines has no zero amo
 
 Span = tuple[int, int]
 """First byte, and the one behind the last."""
-
-
-def told_by(site: Site) -> str | None:
-    """How the records of a site of files are told; None for other sites."""
-    kind, _, _ = site.key.removeprefix("files by ").partition(": ")
-    return kind if site.key.startswith("files by ") else None
 
 
 @dataclass(frozen=True)

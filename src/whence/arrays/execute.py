@@ -8,13 +8,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from whence.arrays.encodings import Source, Strategy
+from whence.arrays.encodings import Strategy
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import NewRun, Shelf
 from whence.arrays.inputs import Load, bound, loaded
-from whence.arrays.keeping import Budget, counted, observed, store
-from whence.arrays.maps import Maps
-from whence.arrays.operator import Mode, modes_of
+from whence.arrays.keeping import Budget, kept_of
 from whence.arrays.run import Run, as_written, described, lineage_name
 from whence.arrays.running import run_once
 from whence.arrays.strategies import chosen, modes_for
@@ -109,20 +107,6 @@ class _Executing:
         modes = modes_for(node, strategies)
         result = run_once(node.operator, node.name, [self._arrays[below] for below in node.inputs], modes)
         self._put(node, result.output)
-        kept = perf_counter()
-        maps = Maps(node.operator, result.input_shapes, result.output.shape)
-        writes = Mode.MAP not in modes_of(node.operator)
-        written = result.written() if writes else None
-        finished = perf_counter()
-        paths = [self._new.path / lineage_name(self._numbers[node], strategy) for strategy in strategies]
-        source = Source(maps, written, self._budget.most_pairs)
-        told, stored = store(source, strategies, paths, self._budget)
-        end = perf_counter()
-        taken = result.recorder.seconds
-        counts = () if written is None else counted(written, modes, taken + finished - kept)
-        return told | {
-            "seconds": end - start,
-            "overhead": min(taken + end - kept, end - start),
-            "traced": result.seconds + finished - kept,
-            "observed": observed(maps, result.seconds - taken, counts, stored),
-        }
+        number = self._numbers[node]
+        lineage = [(strategy, self._new.path / lineage_name(number, strategy)) for strategy in strategies]
+        return kept_of(node.operator, result, modes, lineage, self._budget, start)

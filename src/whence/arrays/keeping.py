@@ -15,7 +15,8 @@ from whence.arrays.cells import size_of
 from whence.arrays.encodings import BLACKBOX, STORED, Source, Strategy, TooLarge
 from whence.arrays.errors import ArrayError
 from whence.arrays.maps import Maps
-from whence.arrays.operator import Mode, label, modes_of
+from whence.arrays.operator import Mode, Operator, label, modes_of
+from whence.arrays.running import Result
 from whence.arrays.written import Written
 from whence.strategy import costs
 
@@ -134,3 +135,31 @@ def observed(
         kept=tuple(kept),
         entire=bool(operator.entire_array),
     ).as_json()
+
+
+def kept_of(
+    operator: Operator,
+    result: Result,
+    modes: frozenset[Mode],
+    lineage: Sequence[tuple[Strategy, Path]],
+    budget: Budget,
+    start: float,
+) -> dict[str, Any]:
+    """Keeps the lineage of one call of `run`, whose output is written already; gives what is told of it.
+
+    `start`: when the operator's turn began."""
+    kept = perf_counter()
+    maps = Maps(operator, result.input_shapes, result.output.shape)
+    written = result.written() if Mode.MAP not in modes_of(operator) else None
+    finished = perf_counter()
+    source = Source(maps, written, budget.most_pairs)
+    told, stored = store(source, tuple(strategy for strategy, _ in lineage), [path for _, path in lineage], budget)
+    end = perf_counter()
+    taken = result.recorder.seconds
+    counts = () if written is None else counted(written, modes, taken + finished - kept)
+    return told | {
+        "seconds": end - start,
+        "overhead": min(taken + end - kept, end - start),
+        "traced": result.seconds + finished - kept,
+        "observed": observed(maps, result.seconds - taken, counts, stored),
+    }

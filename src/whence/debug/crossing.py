@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from whence.model import WhenceError
-from whence.model.flow import Answer, Flow, Gathers, InFiles, Queried, RecordId, Records, Site
+from whence.model.flow import Answer, Flow, Gathers, InFiles, Queried, RecordId, Records, Site, roots_of, told_by
 from whence.store.producers import Producers, Product
 
 Opener = Callable[[Product], "Flow"]
@@ -86,16 +86,16 @@ class Crossings:
 
 def _by_output(flow: Flow, products: Iterable[Product], site: Site) -> dict[Site | None, list[str]]:
     """The files by the output of the flow that holds their records, told in the same way as they are read."""
-    alike = [output for output in flow.outputs if _told(output) == _told(site)]
+    alike = [output for output in flow.outputs if told_by(output) == told_by(site)]
     found: dict[Site | None, list[str]] = defaultdict(list)
     for product in products:
-        holds = [output for output in alike if _is_in(product.key, output.key.partition(": ")[2])]
+        holds = [output for output in alike if _is_in(product.key, roots_of(output))]
         found[holds[0] if holds else None].append(product.key)
     return found
 
 
-def _is_in(file: str, roots: str) -> bool:
-    return any(file == root or file.startswith(root.rstrip("/") + "/") for root in roots.split("|"))
+def _is_in(file: str, roots: Iterable[str]) -> bool:
+    return any(file == root or file.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def ids_in(records: Records, files: frozenset[str]) -> list[RecordId]:
@@ -110,7 +110,7 @@ def ids_in(records: Records, files: frozenset[str]) -> list[RecordId]:
 @dataclass(frozen=True)
 class Seeds:
     """Records that a way forward starts from: of sites that are told by their key, and of files wherever these are read
-    in the same way ("files by byte")."""
+    in the same way ("byte")."""
 
     by_site: Mapping[str, tuple[RecordId, ...]]
     in_files: Mapping[str, tuple[RecordId, ...]]
@@ -118,7 +118,7 @@ class Seeds:
     def at(self, flow: Flow, site: Site) -> list[RecordId]:
         """Which of them are records of this input."""
         files = set(flow.files(site)) if isinstance(flow, InFiles) else set()
-        there = [one for one in self.in_files.get(_told(site), ()) if one[0] in files]
+        there = [one for one in self.in_files.get(told_by(site) or "", ()) if one[0] in files]
         return list(dict.fromkeys([*self.by_site.get(site.key, ()), *there]))
 
 
@@ -127,15 +127,11 @@ def seeds_of(answer: Answer) -> Seeds:
     in_files: dict[str, tuple[RecordId, ...]] = {}
     for site, records in answer.found.items():
         ids = tuple(records.ids())
-        if _told(site).startswith("files by "):
-            in_files[_told(site)] = (*in_files.get(_told(site), ()), *ids)
+        if (told := told_by(site)) is not None:
+            in_files[told] = (*in_files.get(told, ()), *ids)
         else:
             by_site[site.key] = ids
     return Seeds(by_site, in_files)
-
-
-def _told(site: Site) -> str:
-    return site.key.partition(":")[0]
 
 
 def touched(crossings: Crossings, to: Flow, seeds: Seeds) -> Answer:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whence.debug.crossing import Crossing
-from whence.model.flow import Flow, RecordId, Records, Site
+from whence.model.flow import Flow, RecordId, Records, Site, equal_records
 from whence.rdd.flow import RddFlow
 from whence.rdd.opening import handed_over
 from whence.sql.flow import SqlFlow, SqlRecords, equal_to
@@ -64,7 +64,7 @@ class Living:
         def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
             ids = records.ids()
             told, equal = told_of(c, handed, place, ids)
-            return list(told), _more(equal, len(ids), site)
+            return list(told), equal_records(site, equal, len(ids))
 
         return Crossing(site, flow, handed.site, ask=ask, arrive=arrive)
 
@@ -78,19 +78,11 @@ class Living:
             values = records.values()
             picked = SqlFlow(self._lineage(equal_to(flow.lineage.c, frame, values)))
             found = picked.all()
-            return picked, found, _more(found.count(), len(values), site)
+            return picked, found, equal_records(site, found.count(), len(values))
 
         def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
             values = records.values()
             ids = program.take_values(site, values).ids()
-            return ids, _more(len(ids), len(values), site)
+            return ids, equal_records(site, len(ids), len(values))
 
         return Crossing(site, flow, flow.outputs[0], ask=ask, arrive=arrive)
-
-
-def _more(found: int, asked: int, site: Site) -> tuple[str, ...]:
-    if found <= asked:
-        return ()
-    return (
-        f"{site.name}: {found} records there are equal to the {asked} that were asked for, which cannot be told apart",
-    )

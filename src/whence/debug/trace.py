@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from whence.debug.frames import frame_of
 from whence.debug.legs import Leg
 from whence.model import Strategy, WhenceError
-from whence.model.flow import Proves, Queried, Records, Replays, Site, Step
+from whence.model.flow import Proves, Queried, Records, Replays, Site, Step, roots_of
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
@@ -101,7 +101,7 @@ class Trace:
         """The table or path that a source is, where it is one."""
         _, site, records = self._end(source)
         told: str | None = getattr(records, "full_name", None)
-        return told or (site.key.partition(": ")[2] if site.key.startswith("files by ") else site.name)
+        return told or "|".join(roots_of(site)) or site.name
 
     @once
     def models(self) -> Mapping[str, Trace]:

@@ -7,7 +7,7 @@ from pyspark.sql import Row
 from whence.debug.crossing import Crossings, Seeds, arriving
 from whence.debug.legs import Leg
 from whence.model import WhenceError
-from whence.model.flow import Flow, RecordId, Records, Site
+from whence.model.flow import Flow, RecordId, Records, Site, told_by
 from whence.sql.flow import SqlFlow
 from whence.sql.lineage import SqlLineage
 from whence.sql.matching import matches
@@ -52,8 +52,8 @@ def _fate(flow: Flow, site: Site, one: RecordId, to: SqlFlow, between: list[Site
 
 
 def _seeds(site: Site, one: RecordId) -> Seeds:
-    told = site.key.partition(":")[0]
-    if told.startswith("files by "):
+    told = told_by(site)
+    if told is not None:
         return Seeds({}, {told: (one,)})
     return Seeds({site.key: (one,)}, {})
 

@@ -51,6 +51,24 @@ def files_site(told_by: str, root: str, name: str | None = None) -> Site:
     return Site(f"files by {told_by}: {root}", name or root.rstrip("/").rsplit("/", 1)[-1])
 
 
+def told_by(site: Site) -> str | None:
+    """How the records of a site of files are told; None for other sites."""
+    kind, _, _ = site.key.removeprefix("files by ").partition(": ")
+    return kind if site.key.startswith("files by ") else None
+
+
+def roots_of(site: Site) -> tuple[str, ...]:
+    """Where the files of such a site lie; none for other sites."""
+    return tuple(site.key.partition(": ")[2].split("|")) if told_by(site) is not None else ()
+
+
+def equal_records(site: Site, found: int, asked: int) -> tuple[str, ...]:
+    """What to say where records are handed on by their values, and others are equal to them."""
+    if found <= asked:
+        return ()
+    return (f"{site.name}: {found} records are equal to the {asked} that were asked for and cannot be told apart",)
+
+
 @dataclass(frozen=True)
 class Step:
     """One operator of a flow; steps are numbered from the result to the sources."""

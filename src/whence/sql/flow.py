@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.model import Strategy, WhenceError
-from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site
+from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site, told_by
 from whence.model.once import once
 from whence.model.verdict import Verdict
 from whence.spark.construct import POSITION_BITS
@@ -167,7 +167,7 @@ class SqlTaken:
 
     @once
     def _identities(self) -> DataFrame:
-        names = [FILE, ROW] if self.site.key.startswith("files by ") else [HASH, ROW]
+        names = [FILE, ROW] if told_by(self.site) is not None else [HASH, ROW]
         names = names if self.places[0].dataset.by_contents or names[0] == FILE else [ROW]
         schema = ", ".join(f"`{name}` bigint" for name in names)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
@@ -265,8 +265,8 @@ class SqlFlow:
         if places is None:
             raise WhenceError(f"This query does not read {site}.")
         wanted = list(dict.fromkeys(ids))
-        if site.key.startswith("files by "):
-            told: Told = _positions(self.lineage, places, wanted, site.key.startswith(f"files by {BY_BYTE}"))
+        if told_by(site) is not None:
+            told: Told = _positions(self.lineage, places, wanted, told_by(site) == BY_BYTE)
         elif places[0].dataset.by_contents:
             told = [tuple(int(number) for number in one) for one in wanted]
         else:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from whence.model import WhenceError
-from whence.model.flow import Answer, RecordId, Records, Site, Step
+from whence.model.flow import Answer, RecordId, Records, Site, Step, equal_records
 from whence.spark.allowed import names_class, reading_options
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.flow import SqlFlow, SqlTaken, equal_to
@@ -90,7 +90,7 @@ class WrittenFlow:
         rows = SqlFlow(self._lineage(equal_to(self._lines.lineage.c, self._frame, values), through=False))
         (found,) = rows.backward(rows.all()).found.values()
         touched = self._lines.take(site, found.ids())
-        widened = _more(touched.count(), len(values), site)
+        widened = equal_records(site, touched.count(), len(values))
         return Answer({site: touched}, (*widened, *answer.widened), answer.ended)
 
     def at(self, step: Step, asked: Records) -> Records:
@@ -103,10 +103,4 @@ class WrittenFlow:
         values = asked.values()
         flow = SqlFlow(self._lineage(equal_to(self._lines.lineage.c, self._frame, values)))
         records = flow.all()
-        return flow, records, _more(records.count(), len(values), asked.site)
-
-
-def _more(found: int, asked: int, site: Site) -> tuple[str, ...]:
-    if found <= asked:
-        return ()
-    return (f"{site.name}: {found} rows are equal to the {asked} that were asked for and cannot be told apart",)
+        return flow, records, equal_records(asked.site, records.count(), len(values))

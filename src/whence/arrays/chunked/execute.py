@@ -15,13 +15,12 @@ from whence.arrays.cells import Shape, size_of
 from whence.arrays.chunked.grid import Grid, slices
 from whence.arrays.chunked.inputs import ChunkedInput, opened_input
 from whence.arrays.chunked.worker import Done, Job, create, private_files, run_chunk
-from whence.arrays.encodings import Source, Strategy
+from whence.arrays.encodings import Strategy
 from whence.arrays.errors import ArrayError, OperatorFailed
 from whence.arrays.folder import NewRun, Shelf, pickled
 from whence.arrays.inputs import Load
-from whence.arrays.keeping import Budget, counted, observed, store, summed
+from whence.arrays.keeping import Budget, kept_of, observed, summed
 from whence.arrays.maps import Maps
-from whence.arrays.operator import Mode, modes_of
 from whence.arrays.run import Run, as_written, lineage_name
 from whence.arrays.running import run_once
 from whence.arrays.strategies import modes_for
@@ -202,22 +201,9 @@ class _Executing:
         output = result.output
         self._shapes[node] = output.shape
         self._write(node, lambda at: output[at], output.shape, output.dtype)
-        kept = perf_counter()
-        maps = Maps(node.operator, result.input_shapes, output.shape)
-        writes = Mode.MAP not in modes_of(node.operator)
-        written = result.written() if writes else None
-        finished = perf_counter()
-        paths = [self._new.path / lineage_name(self._numbers[node], strategy) for strategy in strategies]
-        told, stored = store(Source(maps, written, self._budget.most_pairs), strategies, paths, self._budget)
-        end = perf_counter()
-        taken = result.recorder.seconds
-        counts = () if written is None else counted(written, modes, taken + finished - kept)
-        return told | {
-            "seconds": end - start,
-            "overhead": min(taken + end - kept, end - start),
-            "traced": result.seconds + finished - kept,
-            "observed": observed(maps, result.seconds - taken, counts, stored),
-        }
+        number = self._numbers[node]
+        lineage = [(strategy, self._new.path / lineage_name(number, strategy)) for strategy in strategies]
+        return kept_of(node.operator, result, modes, lineage, self._budget, start)
 
     def _assembled(self, node: Node, file: Path) -> NDArray[Any]:
         array, shape = self._array(node), self._shapes[node]
