@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pyspark
@@ -31,9 +33,14 @@ def server_jar() -> list[str]:
     return [str(jar)]
 
 
-def test_what_needs_no_jvm_works_and_the_rest_says_why(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_needs_no_jvm_works_and_the_rest_says_why(
+    spark: SparkSession, tmp_path: Path, neighbour: Callable[..., subprocess.Popen[str]]
+) -> None:
     pytest.importorskip("grpc", reason="the packages of pyspark[connect] are not installed here")
-    jar = server_jar()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = neighbour("connect_server", port, *server_jar())
     store, orders, totals = tmp_path / "store", str(tmp_path / "orders"), str(tmp_path / "totals")
     spark.createDataFrame([(1, 20), (1, 35), (2, 40)], "customer int, amount int").write.parquet(orders)
     with whence.attach(spark, store=store):
@@ -41,8 +48,10 @@ def test_what_needs_no_jvm_works_and_the_rest_says_why(spark: SparkSession, tmp_
         made.write.parquet(totals)
     program = Path(__file__).parent / "programs" / "connect.py"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYSPARK_PYTHON": sys.executable}
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
     done = subprocess.run(
-        [sys.executable, str(program), str(store), *jar], cwd=tmp_path, env=env, capture_output=True, text=True
+        [sys.executable, str(program), str(store), str(port)], cwd=tmp_path, env=env, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-6000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Attaches to a Spark Connect session, whose server runs beside it: python connect.py <store> [jar of the server]"""
+"""A client of Spark Connect, without a JVM: python connect.py <store> <port of the server>"""
 
 import json
 import sys
@@ -10,11 +10,8 @@ from pyspark.sql.functions import udf
 import whence
 from whence.arrays import Workflow, ops
 
-store, *jar = sys.argv[1:]
-builder = SparkSession.builder.remote("local[1]")
-for path in jar:
-    builder = builder.config("spark.jars", path)
-spark = builder.getOrCreate()
+store, port = sys.argv[1:]
+spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
 found = {}
 with whence.attach(spark, store=store) as w:
     found["kind"] = type(w).__name__
