@@ -200,7 +200,7 @@ def main() -> int:
         print(f"=== Spark {pyspark}: {outcome}, {time.monotonic() - begun:.0f} s", flush=True)
         if outcome.failed:
             bad.append(f"Spark {pyspark}: {outcome.failed} failed")
-    if not arguments.short and not options:
+    if found and not arguments.short and not options:
         write(found)
     for line in bad:
         print(line, file=sys.stderr)
