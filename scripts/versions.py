@@ -119,7 +119,10 @@ def run(release: str, files: list[str], env: dict[str, str], options: list[str])
         xml = Path(folder, "junit.xml")
         command = [python_of(release), "-m", "pytest", "-q", f"--junitxml={xml}", "-p", "no:cacheprovider", *options]
         done = subprocess.run([*command, *files], cwd=ROOT, env=env)
-        return ET.parse(xml).getroot() if done.returncode in (0, 1) and xml.exists() else None
+        if done.returncode not in (0, 1) or not xml.exists():
+            print(f"pytest ended with {done.returncode}", file=sys.stderr)
+            return None
+        return ET.parse(xml).getroot()
 
 
 def room_of(case: ET.Element) -> str:
