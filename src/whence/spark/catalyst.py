@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
@@ -177,6 +177,12 @@ class Catalyst(Making, Files):
             self._small = small  # another thread sees it as it shall be, or not at all
         return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
 
+    def local_rows(self, frame: DataFrame) -> list[Row] | None:
+        """The rows, if they are on the driver already."""
+        if class_name(frame._jdf.queryExecution().optimizedPlan()) != "LocalRelation":
+            return None
+        return frame.collect()
+
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
 
@@ -208,6 +214,13 @@ class Catalyst(Making, Files):
         rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
         return Kept(self._local(kept.output(), rows), total, local=True)
+
+    def distinct_on_driver(self, plan: Plan) -> Plan:
+        """The same as `distinct`, of numbers that are on the driver: Spark itself would run a job for that."""
+        optimised = self.frame(plan)._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) != "LocalRelation":
+            return self.distinct(plan)
+        return self._local(plan.output(), optimised.data().distinct())
 
     def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
         return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)

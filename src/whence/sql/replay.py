@@ -18,12 +18,14 @@ _BROADCAST = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number.
+    """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number, and so are `rows`:
+    what is kept of readings whose rows are at hand.
 
     `at` restricts the rows of one operator instead of those of the readings."""
 
     kind: str
     ids: Mapping[int, DataFrame]
+    rows: Mapping[int, Plan] = field(default_factory=dict)
     at: tuple[Place, Evaluation] | None = None
     # Operators that cannot be run again on a part of their rows, with what takes their place.
     frozen: Mapping[Node, Plan] = field(default_factory=dict)
@@ -49,6 +51,8 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         place, ids = by_leaf[node]
         if ids is None:
             return None
+        if df is None and place.number in restriction.rows:
+            return restriction.rows[place.number]
         if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
             # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
             ids = functions.broadcast(ids)
@@ -91,7 +95,10 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
         if node in restriction.frozen:
             return restriction.frozen[node]
         place, ids = by_leaf.get(node, (None, None))
-        return None if place is None or ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+        if place is None or ids is None:
+            return None
+        known = restriction.rows.get(place.number)
+        return evaluation.leaf_rows(c, place, ids, restriction.kind) if known is None else known
 
     def visit(node: Node) -> Iterator[ReplayedStep]:
         for child in (*node.children, *node.subqueries.values()):
