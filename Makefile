@@ -10,7 +10,7 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
 	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
 
-.PHONY: help demo test test-services test-page test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-services test-page test-lakes test-versions fuzz coverage check docs clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
@@ -18,6 +18,7 @@ help:
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
@@ -26,7 +27,7 @@ help:
 	@echo "make clean      remove .venv and what tools left behind"
 
 demo:
-	@$(SETUP)
+	@$(SETUP) spark cli
 	@$(BIN)/whence demo
 
 test:
@@ -51,6 +52,10 @@ test-lakes:
 	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
 	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-lakes/bin/pytest tests/lakes $(ARGS)
+
+# Each release in an environment of its own; a whole run writes the table in docs/versions.md.
+test-versions:
+	@$(PYTHON3) scripts/versions.py $(ARGS)
 
 fuzz:
 	@$(SETUP) dev
@@ -79,5 +84,5 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-lakes .venv-spark-* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		.coverage htmlcov dist build ui/node_modules src/whence/serve/page

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
+from whence.model import ForeignDataFrame, SessionClosed, StoreError, WhenceError
 from whence.model.quiet import FACTS
+from whence.spark.release import require_classic
 from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.notebook import Shown
+    from whence.debug.questions import Questions
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
@@ -36,6 +38,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
     from whence.strategy import Plan
+    from whence.watch.watcher import Watcher
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -43,9 +46,22 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
 class Session:
     """One attachment of whence to one Spark session; a context manager."""
 
+    _watcher: Watcher | None
+    _questions: Questions | None
+
     def __init__(self, spark: SparkSession, store: str | Path | None = None) -> None:
-        if not hasattr(spark, "_jsparkSession"):
-            raise ConnectUnsupported
+        require_classic(spark)
+        self._begin(spark, store)
+        from whence.watch import watch
+
+        self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
+
+    def _begin(self, spark: SparkSession, store: str | Path | None) -> None:
         self._spark = spark
         self._store = Store.at(store)
         self._closed = False
@@ -55,14 +71,8 @@ class Session:
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
         self._arrays: ArrayRuns | None = None
-        from whence.watch import watch
-
-        self._watcher = watch(spark, self._store)
-        from whence.debug.questions import Questions
-
-        self._questions = Questions(self, spark, self._store)
-        if self._watcher is not None:
-            self._watcher.on_saved = self._remember_training
+        self._watcher = None
+        self._questions = None
 
     @property
     def spark(self) -> SparkSession:
@@ -442,7 +452,8 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-        self._questions.close()
+        if self._questions is not None:
+            self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

@@ -101,7 +101,7 @@ class Catalyst(Making, Files):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
-        self._dataset: Any = self._jvm.org.apache.spark.sql.classic.Dataset
+        self._dataset: Any = self.adapter.dataset()
         self._domains: set[int] = set()
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
@@ -158,11 +158,18 @@ class Catalyst(Making, Files):
         session = self.spark._jsparkSession
         if session.sharedState().cacheManager().isEmpty():
             return []
-        leaves = to_list(self._dataset.ofRows(session, plan).queryExecution().withCachedData().collectLeaves())
-        return [leaf.cacheBuilder().logicalPlan() for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
+        leaves = to_list(self.dataset_of(session, plan).queryExecution().withCachedData().collectLeaves())
+        return [self.cached_plan(leaf) for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
+
+    def cached_plan(self, relation: Plan) -> Plan:
+        """The query whose rows this part of Spark's cache has."""
+        return self.adapter.cached_plan(self.spark._jsparkSession, relation)
+
+    def dataset_of(self, session: JavaObject, plan: Plan) -> JavaObject:
+        return self._dataset.ofRows(session, plan)
 
     def frame(self, plan: Plan) -> DataFrame:
-        return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+        return DataFrame(self.dataset_of(self.spark._jsparkSession, plan), self.spark)
 
     def is_cached(self, df: DataFrame) -> bool:
         """Whether Spark would take rows of this query, or of a part of it, from its cache."""
@@ -175,7 +182,7 @@ class Catalyst(Making, Files):
             for name, value in _FOR_FEW_ROWS.items():
                 small.sessionState().conf().setConfString(name, value)
             self._small = small  # another thread sees it as it shall be, or not at all
-        return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
+        return DataFrame(self.dataset_of(self._small, plan), self.spark)
 
     def local_rows(self, frame: DataFrame) -> list[Row] | None:
         """The rows, if they are on the driver already."""
@@ -194,7 +201,7 @@ class Catalyst(Making, Files):
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            return frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return frame.localCheckpoint(eager=eager)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
 
@@ -238,11 +245,11 @@ class Catalyst(Making, Files):
         """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
         frame.persist(StorageLevel.MEMORY_AND_DISK)
         session = frame._jdf.sparkSession()
-        return self._dataset.ofRows(session, self.plan_of(frame)).queryExecution().withCachedData()
+        return self.dataset_of(session, self.plan_of(frame)).queryExecution().withCachedData()
 
     def wide_frame(self, plan: Plan) -> DataFrame:
         """A DataFrame of a query whose rows carry identities."""
-        return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
+        return DataFrame(self.dataset_of(self._session_for_wide_rows(), plan), self.spark)
 
     def _session_for_wide_rows(self) -> JavaObject:
         """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
@@ -279,14 +286,13 @@ class Catalyst(Making, Files):
         return to_list(plan.children())
 
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
-        return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
+        return {name: node.productElement(i) for i, name in enumerate(self.adapter.names_of(node))}
 
     def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
-        arity = node.productArity()
-        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
+        names = self.adapter.names_of(node)
+        values = self._gateway.new_array(self._jvm.java.lang.Object, len(names))
         left = dict(changes)
-        for i in range(arity):
-            name = node.productElementName(i)
+        for i, name in enumerate(names):
             values[i] = left.pop(name) if name in left else node.productElement(i)
         if left:
             raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
@@ -353,13 +359,18 @@ class Catalyst(Making, Files):
             if below:
                 return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
             return value if new is None else new
-        if self.is_a(value, "scala.collection.immutable.Seq"):
+        if self.is_a(value, "scala.collection.Seq"):
             items = to_list(value)
             if all(isinstance(i, JavaObject) for i in items):
                 return self.seq([self._exchanged(i, change) for i in items])
         if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
             return self.some(self._exchanged(value.get(), change))
         return value
+
+    def expressions_text(self, plan: Plan) -> str:
+        """All of the node's own expressions, as Spark prints them. (In some releases their sequence is lazy, and prints
+        no more than was asked of it so far.)"""
+        return str(plan.expressions().mkString(", "))
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
+from whence.spark.release import release_of
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -75,6 +76,7 @@ class Making(Contents):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         jvm: Any = spark._jvm
+        self.adapter = release_of(spark)
         self._jvm: Any = jvm
         self._gateway: Any = spark._sc._gateway
         self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
@@ -111,7 +113,7 @@ class Making(Contents):
         made = self._empty
         while left:
             some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
-            made = some if made is self._empty else made.appendedAll(some)
+            made = some if made is self._empty else self.adapter.appended(made, some)
             left = left[_AT_ONCE:]
         return made
 
@@ -323,7 +325,7 @@ class Making(Contents):
         return self._plans.Project(self.seq(exprs), child)
 
     def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
-        return self._plans.Project(child.output().appendedAll(self.seq(exprs)), child) if exprs else child
+        return self._plans.Project(self.adapter.appended(child.output(), self.seq(exprs)), child) if exprs else child
 
     def filter(self, condition: Expr, child: Plan) -> Plan:
         return self._plans.Filter(condition, child)

@@ -26,11 +26,11 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from whence.model import operators
 from whence.model.quiet import FACTS
+from whence.spark.frames import ClassicDataFrame
 from whence.sql import checkpoints, facts, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
@@ -69,7 +69,7 @@ _USERS_OWN = (
 # Above an operator, these show all of its rows and columns.
 _SHOWING_ALL = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Sort")
 
-_METHODS: dict[tuple[type, str], str] = {
+_EVERY: dict[tuple[type, str], str] = {
     **{(ClassicDataFrame, name): "action" for name in ACTIONS},
     **{(ClassicDataFrame, name): "keeping" for name in KEEPING},
     **{(ClassicDataFrame, name): "checkpointing" for name in CHECKPOINTS},
@@ -78,8 +78,8 @@ _METHODS: dict[tuple[type, str], str] = {
     (SparkSession, "sql"): "sql",
     **{(DataStreamWriter, name): "start" for name in STARTS},
 }
-# The classes are the process's, and so is this.
-_WRAPPING = Wrapping(_METHODS)
+# The classes are the process's, and so is this. Older releases of PySpark lack some of the methods.
+_WRAPPING = Wrapping({(owner, name): how for (owner, name), how in _EVERY.items() if hasattr(owner, name)})
 
 
 def forget(c: Catalyst) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD
+from pyspark import RDD
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.debug.attached import Attached

@@ -20,10 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD, PipelinedRDD
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from whence.debug.attached import Attached
 from whence.debug.guard import quarantine_worker
@@ -44,6 +43,8 @@ from whence.debug.guard.sources import culprit_rows, plain_value
 from whence.debug.guard.sql import Failed, SqlSearch
 from whence.model.text import shown
 from whence.rdd import LineageContext
+from whence.spark.frames import ClassicDataFrame
+from whence.spark.names import PipelinedRDD
 from whence.sql import Catalyst
 from whence.store import Unsigned
 
