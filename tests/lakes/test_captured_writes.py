@@ -41,11 +41,16 @@ class Shop:
 
     def traced(self, where: str = "true") -> dict[str, list[tuple[object, ...]]]:
         """The witnesses of these rows in each source; the trace is complete and proven."""
-        trace = self.w.backward(self.spark.table(self.table).where(where))
-        assert trace.notes == (), trace.notes
-        verdict = trace.verify()
-        assert verdict.ok, verdict
-        return told(trace)
+        with self.later() as later:
+            trace = later.backward(self.spark.table(self.table).where(where))
+            assert trace.notes == (), trace.notes
+            verdict = trace.verify()
+            assert verdict.ok, verdict
+            return told(trace)
+
+    def later(self) -> whence.Session:
+        """A session that knows only what is in the store."""
+        return whence.attach(self.spark, store=self.home / "store")
 
 
 def told(trace: whence.Trace) -> dict[str, list[tuple[object, ...]]]:

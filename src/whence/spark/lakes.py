@@ -245,6 +245,11 @@ class Lakes(Files):
                 return int(snapshot.snapshotId())
         return None
 
+    def sequence_of(self, leaf: Plan, number: int) -> int:
+        """The place of an Iceberg snapshot among those of its table."""
+        snapshot = leaf.table().table().snapshot(number)
+        return -1 if snapshot is None else int(snapshot.sequenceNumber())
+
     def _delta_commit(self, root: str, number: int) -> Commit | None:
         content = self.read_bytes(f"{root}/_delta_log/{number:020d}.json") if number >= 0 else None
         if content is None:

@@ -224,6 +224,19 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     return plan
 
 
+def made_by(c: Catalyst, leaf: Plan, number: int) -> Plan:
+    """The query of the captured commit that made a version of the table, under the attributes of `leaf`: its own rows,
+    not those that were there before. Raises NotRestored where that is not known."""
+    version = c.version_of(leaf)
+    assert version is not None
+    passage = Passage([])
+    written = (write for write in passage.writes_to(c, version.place) if _number(write, version.table) == number)
+    write = next(written, None)
+    if write is None:
+        raise NotRestored(f"it was {_ENDED}")
+    return _part(c, write, version, c.output(leaf), passage)
+
+
 def _number(write: Write, table: str | None = None) -> int | None:
     told = write.told.get("version")
     if told is None or (table is not None and told["id"] != table):
