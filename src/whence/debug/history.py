@@ -21,7 +21,7 @@ from whence.progress import working
 from whence.spark.lakes import DELTA, Version
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst, Plan, class_name
-from whence.sql.flow import SqlFlow, equal_to
+from whence.sql.flow import SqlFlow, SqlRecords, equal_to
 from whence.sql.lake_writes import made_by
 from whence.sql.lineage import SqlLineage
 from whence.sql.plans import NotRestored
@@ -149,8 +149,8 @@ def _table_of(lineage: SqlLineage) -> ReadingPlace:
     assert version is not None
     setting = "'delta.enableRowTracking' = 'true'" if version.kind == DELTA else "'format-version' = '3'"
     raise WhenceError(
-        f"{names} keeps no ids of its rows, so which row is which in another version cannot be told. They are kept from "
-        f"then on after ALTER TABLE {names} SET TBLPROPERTIES ({setting})"
+        f"{names} keeps no ids of its rows, so which row is which in another version cannot be told. It keeps them "
+        f"after ALTER TABLE {names} SET TBLPROPERTIES ({setting})"
         + ("." if version.kind == DELTA else " and a first write to it.")
     )
 
@@ -238,7 +238,7 @@ class _Telling:
         for site, records in answer.found.items():
             version = c.version_of(flow.places(site)[0].leaf.plan)
             own = version is not None and version.table == self._version.table
-            rows: list[Any] = [] if own else records.first_rows(None)
+            rows: list[Any] = [] if own or not isinstance(records, SqlRecords) else records.first_rows(None)
             if rows:
                 found[site.name] = tuple(rows)
         with c.quietly():
