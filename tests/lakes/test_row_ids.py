@@ -97,7 +97,7 @@ def test_what_has_no_versions(w: whence.Session, spark: SparkSession, table: str
     plain = f"{table}_plain"
     spark.sql(f"CREATE TABLE {plain} (id bigint) USING {kind} TBLPROPERTIES ({setting})")
     spark.sql(f"INSERT INTO {plain} VALUES (1)")
-    with pytest.raises(whence.WhenceError, match="ALTER TABLE .* SET TBLPROPERTIES"):
+    with pytest.raises(whence.WhenceError, match=r"ALTER TABLE .* SET TBLPROPERTIES"):
         w.history(spark.table(plain))
     spark.sql(f"DROP TABLE {plain}")
     spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(101)")
