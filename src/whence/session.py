@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
+    from whence.debug.history import History
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.notebook import Shown
@@ -154,6 +155,19 @@ class Session:
         if not isinstance(target, SqlFlow):
             raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
         return why_not(Leg(flow, records, self._crossings), target, self._crossings)
+
+    def history(self, df: DataFrame | str, *, where: str | None = None) -> History:
+        """The versions of these rows of a Delta or Iceberg table that keeps ids of its rows (lakes.md).
+
+        Of each row: which commit made it, which changed it and into what, and, where that was captured, from which
+        source rows. Asked of a DataFrame over one table, or of the table by its name, then of the rows that `where`
+        picks."""
+        from whence.debug.history import history
+        from whence.debug.named import frame_by_name
+
+        self._require_open()
+        asked = frame_by_name(self._spark, self.catalog, df) if isinstance(df, str) else df
+        return history(self.lineage(asked if where is None else asked.where(where), through=False))
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""

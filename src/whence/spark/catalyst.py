@@ -20,7 +20,7 @@ from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
 from whence.spark.construct import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
-from whence.spark.files import Files
+from whence.spark.lakes import Lakes
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
 
@@ -95,7 +95,7 @@ class Kept:
     local: bool
 
 
-class Catalyst(Making, Files):
+class Catalyst(Making, Lakes):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -271,6 +271,10 @@ class Catalyst(Making, Files):
         """Another number when the session is set otherwise."""
         return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
 
+    def conf(self, name: str) -> str | None:
+        found: str | None = self.spark.conf.get(name, None)
+        return found
+
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
         context: Any = self.spark.sparkContext._jsc
@@ -326,6 +330,9 @@ class Catalyst(Making, Files):
             return [expr]
         return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
 
+    def has_subquery(self, expr: Expr) -> bool:
+        return bool(self._subqueries_in(expr))
+
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
 
@@ -371,6 +378,10 @@ class Catalyst(Making, Files):
         """All of the node's own expressions, as Spark prints them. (In some releases their sequence is lazy, and prints
         no more than was asked of it so far.)"""
         return str(plan.expressions().mkString(", "))
+
+    def exchanged_in(self, expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+        """An expression with parts of it exchanged for what `change` gives."""
+        return self._exchanged(expr, change)
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
@@ -471,9 +482,20 @@ class Catalyst(Making, Files):
         return list(remembered(relation, "files", lambda: self._files(relation)))
 
     def _files(self, relation: Plan) -> list[str]:
+        if class_name(relation) == "DataSourceV2Relation":
+            return self._data_files(relation)
         uris = relation.relation().location().inputFiles()
         path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+
+    def _data_files(self, relation: Plan) -> list[str]:
+        """Of a connector that tells each row's file; without one, none."""
+        wide = relation.withMetadataColumns()
+        told = [a for a in self.output(wide)[len(self.output(relation)) :] if a.name() == "_file"]
+        if not told or not self.is_iceberg(relation):
+            return []
+        with self.quietly():
+            return [str(row[0]) for row in self.frame(self.distinct(self.project(told, wide))).collect()]
 
     def in_fixed_splits(self, scan: Plan, *, apart: bool) -> Plan:
         """The scan of files cut into the same splits each time, so that positions in it are the same each time.
@@ -494,19 +516,6 @@ class Catalyst(Making, Files):
             session,
         )
         return self.copy(scan, relation=fixed)
-
-    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
-        """The newest snapshot of an Iceberg table, which this reads, and its time (ms); None if a given one is read."""
-        table = relation.table()
-        if not _is_iceberg(table) or table.snapshotId() is not None:
-            return None
-        snapshot = table.table().currentSnapshot()
-        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
-
-    def iceberg_state(self, relation: Plan) -> str | None:
-        """Which snapshot or branch of an Iceberg table this reads."""
-        table = relation.table()
-        return f"{table.snapshotId()} {table.branch()}" if _is_iceberg(table) else None
 
     def option(self, scan: Plan, name: str) -> str | None:
         found = scan.relation().options()
@@ -597,10 +606,6 @@ class Catalyst(Making, Files):
 
     def _inline_ctes(self) -> JavaObject:
         return self._new(self._optimizer.InlineCTE, True, last=False)
-
-
-def _is_iceberg(table: JavaObject) -> bool:
-    return str(table.getClass().getName()) == "org.apache.iceberg.spark.source.SparkTable"
 
 
 def _broken_off(stopped: BaseException) -> bool:

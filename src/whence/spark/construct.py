@@ -229,6 +229,11 @@ class Making(Contents):
         analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
         return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
 
+    def unresolved(self, name: str) -> Expr:
+        """A column that the analyzer finds by its name."""
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedAttribute$"), "MODULE$").apply(self.seq([name]))
+
     def cast(self, expr: Expr, like: Attr) -> Expr:
         """`expr` in the type of `like`; NULL where it cannot be."""
         return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)

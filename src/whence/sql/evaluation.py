@@ -421,7 +421,12 @@ def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:
 
 
 def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame, also: Sequence[ReadingPlace] = ()) -> Column:
-    """Where a row stands: its file and row, or its position. `also`: other readings of the dataset that ids are of."""
+    """Where a row stands: its file and row, its position, or `table@commit#row id`.
+
+    `also`: other readings of the dataset that ids are of."""
+    if reading.dataset.by_row_id:
+        number = F.concat(F.lit("#"), F.col(ROW).cast("string"))
+        return F.concat(F.lit(f"{reading.dataset.name}@"), F.col(FILE).cast("string"), number)
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
         for path in sorted({path for place in (reading, *also) for path in c.files(place.leaf.plan)}):

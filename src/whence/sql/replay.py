@@ -11,6 +11,7 @@ from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
 from whence.sql.matching import matches, names_of
+from whence.sql.row_changes import is_as_it_was
 
 # Up to this many identities are sent to every executor.
 _BROADCAST = 1_000_000
@@ -42,6 +43,12 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         other = SqlLineage(c, df)
         tree = other.tree
         by_leaf = _matched(lineage, other, restriction)
+    if restriction.kind == "leftanti" and any(is_as_it_was(node) for node in tree.walk()):
+        raise WhenceError(
+            "What the result would be without these rows cannot be told through a table that a MERGE changed: without "
+            "them the MERGE would have met other rows. Ask w.backward(df, through=False) and exclude from that, which "
+            "leaves out rows of the table itself."
+        )
 
     def replace(node: Node) -> Plan | None:
         if node in restriction.frozen:
