@@ -46,6 +46,7 @@ from whence.model.text import shown
 from whence.rdd import LineageContext
 from whence.sql import Catalyst
 from whence.store import Unsigned
+from whence.store.relay import Relay
 
 log = logging.getLogger("whence.debug")
 
@@ -77,8 +78,8 @@ class Retried:
 
 
 class QuarantineGuard(Guard):
-    def __init__(self, session: Attached, home: Path) -> None:
-        super().__init__(session, home)
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
+        super().__init__(session, home, relay)
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")
