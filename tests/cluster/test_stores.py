@@ -89,6 +89,13 @@ def test_a_killed_driver_leaves_what_it_had_captured(found: dict[str, Any]) -> N
     assert found["later"]["chosen"]["sources"] == {"lines.txt": sum(line.endswith("c") for line in LINES)}
 
 
+def test_a_store_is_for_its_owner_alone(found: dict[str, Any]) -> None:
+    rights = found["wrote"].get("rights")
+    if rights is None:
+        pytest.skip("an S3 knows no rights of directories and files")
+    assert rights == ["rwx------", "rwx------", "rwx------", "rw-------", "rw-------"]
+
+
 def test_nothing_is_kept_beside_the_store(found: dict[str, Any]) -> None:
     assert found["wrote"]["left here"] == [".whence"]  # the scripts of the guard
     assert found["later"]["left here"] == []

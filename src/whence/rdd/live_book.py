@@ -161,7 +161,8 @@ class LiveBook:
             reported, self.commits._value = self.commits.value, []
             lost = self.carriers.failures() if self.carriers is not None and reported else {}
             for stage, part, attempt, size, n_out, error in reported:
-                error = lost.get((stage, part, attempt), error)
+                if self.carriers is not None:
+                    error = lost.get((stage, part, attempt), error or self.carriers.broken)
                 # Others may be reading the old one.
                 self.committed[stage, part] = {**self.committed.get((stage, part), {}), attempt: (size, n_out, error)}
                 if error is not None:

@@ -89,7 +89,6 @@ class HadoopFiles(RemoteFiles):
         return self._scheme in _WITH_RIGHTS
 
     def make(self, *parts: str) -> None:
-        """A directory, before somebody else makes it who would let others in."""
         self._said(lambda: self._make(self._at(*parts)))
 
     def _make(self, directory: Any) -> None:

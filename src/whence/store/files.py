@@ -117,6 +117,10 @@ class Files(ABC):
     def local(self, *parts: str) -> str:
         """The path of a file on this machine with the same content; FileNotFoundError where there is none."""
 
+    def make(self, *parts: str) -> None:  # noqa: B027
+        """A directory, before somebody else makes it who would let others in. Nothing to do where there are no rights
+        of directories."""
+
     def open(self, *parts: str) -> Any:
         """A file of Arrow's that can seek."""
         import pyarrow as pa
@@ -143,6 +147,9 @@ class LocalFiles(Files):
 
     def below(self, *parts: str) -> LocalFiles:
         return LocalFiles(self.path(*parts), self._top)
+
+    def make(self, *parts: str) -> None:
+        self._make(self.path(*parts))
 
     def _make(self, directory: str) -> None:
         if directory not in self._made:

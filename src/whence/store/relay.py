@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import secrets
+import socket
 import threading
 import uuid
 from multiprocessing.connection import Client, Connection, Listener, answer_challenge, deliver_challenge
@@ -21,6 +22,7 @@ from whence.model import StoreError
 from whence.store.files import Files, RemoteFiles
 
 _PIECE = 8 << 20
+_PATIENCE = 5.0  # seconds
 
 
 class Relay:
@@ -188,6 +190,8 @@ class RelayedFiles(RemoteFiles):
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection[0] != os.getpid():  # a fork has the parent's
+            # `Client` would wait for minutes where nobody answers, in the middle of somebody's task.
+            socket.create_connection(self._address, _PATIENCE).close()
             connection = Client(self._address, "AF_INET")
             answer_challenge(connection, self._key)
             deliver_challenge(connection, self._key)

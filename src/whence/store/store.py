@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whence.model import StoreError
 from whence.store.files import Files, files_at
 from whence.store.location import StoreLocation, check_writable, parse_location
 from whence.store.private import make_directory
@@ -39,7 +40,10 @@ class Store:
     def make(self, *parts: str) -> None:
         """Its own directories, down to these tables, before somebody else makes them who would let others in."""
         top, tables = self.location.top, self.location.tables
-        if top is not None:
+        if self.location.is_elsewhere:
+            with contextlib.suppress(OSError, StoreError):
+                self.files.make(*(("tables",) if self.location.remote is not None else ()), *parts)
+        elif top is not None:
             with contextlib.suppress(OSError):  # who writes there will tell
                 make_directory(top if "://" in tables else Path(tables, *parts), top)
 

@@ -19,6 +19,7 @@ from started import started
 import files_contract
 import whence
 from whence.arrays import Workflow, ops
+from whence.spark.hadoop_files import HadoopFiles
 
 
 def deadly(n: int) -> int:
@@ -67,6 +68,21 @@ def main() -> None:
             w.execute(wf, {"image": np.arange(64.0).reshape(8, 8)}, chunks=4)
         except whence.WhenceError as refused:
             found["chunks"] = str(refused)
+        files = w._store.files
+        if isinstance(files, HadoopFiles) and files.has_rights:
+            (run_,) = files.names("rdd")
+            table = next((s, n) for s in files.names("rdd", run_) if s.isdigit() for n in files.names("rdd", run_, s))
+            places = [
+                (),
+                ("tables",),
+                ("actors", "registry"),
+                ("catalog", files.names("catalog")[0]),
+                ("rdd", run_, *table),
+            ]
+            system, path = files._system, spark._jvm.org.apache.hadoop.fs.Path
+            found["rights"] = [
+                str(system.getFileStatus(path(files.path(*place))).getPermission().toString()) for place in places
+            ]
         found["saved"] = trace.save("the first customer")
         found["edges"] = sorted(
             {(e.source.name.rsplit("/", 1)[-1], e.target.name.rsplit("/", 1)[-1]) for e in w.catalog.edges()}
