@@ -1,6 +1,9 @@
 package whence;
 
 import java.io.File;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -10,6 +13,7 @@ import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.function.Function2;
 import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.storage.BlockManager;
 import org.apache.spark.util.CollectionAccumulator;
 import org.apache.spark.util.SerializableConfiguration;
 import org.apache.spark.util.TaskCompletionListener;
@@ -66,14 +70,17 @@ public class Carrier implements Function2 {
         }
     }
 
-    /** By reflection: Janino would look for the classes of all that these can do, and not all of them are there. */
-    private static File localDirectory() throws Exception {
-        Class kind = Class.forName("org.apache.spark.SparkEnv", true, TaskContext.class.getClassLoader());
-        Object found = kind.getMethod("get", new Class[0]).invoke(null, new Object[0]);
-        found = found.getClass().getMethod("blockManager", new Class[0]).invoke(found, new Object[0]);
-        found = found.getClass().getMethod("diskBlockManager", new Class[0]).invoke(found, new Object[0]);
-        found = found.getClass().getMethod("localDirs", new Class[0]).invoke(found, new Object[0]);
-        return ((File[]) found)[0];
+    /** SparkEnv is asked by handles: to compile a call, or to look for a method, needs classes that Spark lacks. */
+    private static File localDirectory() throws Throwable {
+        ClassLoader loader = TaskContext.class.getClassLoader();
+        Class kind = Class.forName("org.apache.spark.SparkEnv", true, loader);
+        Class manager = Class.forName("org.apache.spark.storage.BlockManager", true, loader);
+        MethodHandles.Lookup lookup = MethodHandles.publicLookup();
+        MethodHandle get = lookup.findStatic(kind, "get", MethodType.methodType(kind));
+        MethodHandle blocks = lookup.findVirtual(kind, "blockManager", MethodType.methodType(manager));
+        Object env = get.invokeWithArguments(new Object[0]);
+        BlockManager found = (BlockManager) blocks.invokeWithArguments(new Object[] {env});
+        return found.diskBlockManager().localDirs()[0];
     }
 
     public static class Carry implements TaskCompletionListener {

@@ -30,10 +30,10 @@ _PACKAGES = {"s3a": "org.apache.hadoop:hadoop-aws", "abfss": _AZURE, "abfs": _AZ
 
 
 class HadoopFiles(RemoteFiles):
-    def __init__(self, spark: SparkSession, root: str, relay: Relay, top: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, root: str, relay: Relay) -> None:
         super().__init__(root)
         self.spark, self._relay = spark, relay
-        self._top = (top or root).rstrip("/")
+        self._top = self.root
         self._made: set[str] = set()
         self._relayed: Any = None
         jvm: Any = spark._jvm
@@ -64,7 +64,10 @@ class HadoopFiles(RemoteFiles):
         return self._relayed.__reduce__()
 
     def below(self, *parts: str) -> HadoopFiles:
-        return HadoopFiles(self.spark, self.path(*parts), self._relay, self._top)
+        made = object.__new__(HadoopFiles)  # the same file system, which is not asked for again
+        made.__dict__.update(self.__dict__)
+        made.root, made._scratch, made._relayed, made._made = self.path(*parts), None, None, set()
+        return made
 
     def check(self) -> None:
         """Whether the place can be used, at once: one question to the file system."""
@@ -82,6 +85,8 @@ class HadoopFiles(RemoteFiles):
             name = str(problem.java_exception.getClass().getSimpleName())
             if name in ("FileNotFoundException", "NoSuchFileException"):
                 raise FileNotFoundError(str(problem.java_exception.getMessage())) from problem
+            raise self._unreachable(problem) from problem
+        except Py4JError as problem:  # Spark's JVM has ended
             raise self._unreachable(problem) from problem
 
     @property
@@ -112,10 +117,9 @@ class HadoopFiles(RemoteFiles):
         """Of a directory and of a file that are made below: a store that its group may write is the group's."""
         top = self._path_class(self._top)
         inside = above is None or above == self._top or above.startswith(f"{self._top}/")
-        shared = inside and self._system.exists(top) and bool(
-            str(self._system.getFileStatus(top).getPermission().getGroupAction().SYMBOL).find("w") >= 0
-        )  # fmt: skip
-        return ("770", "660") if shared else ("700", "600")
+        known = inside and self._system.exists(top)
+        mode = str(self._system.getFileStatus(top).getPermission().toString()) if known else ""  # as in rwxrwx---
+        return ("770", "660") if mode[4:5] == "w" else ("700", "600")
 
     def put(self, source: str, *parts: str) -> None:
         target = self._at(*parts)
