@@ -8,14 +8,16 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster
 
-.PHONY: help demo test test-services test-page test-lakes test-versions fuzz coverage check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-services test-cluster test-page test-lakes test-versions fuzz coverage check docs clean \
+	$(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in two lanes side by side"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
+	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
@@ -38,6 +40,11 @@ test:
 test-services:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
+
+# Spark's standalone cluster on loopback, and stores that it reaches. What is not to be had is said.
+test-cluster:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/pytest tests/cluster -rs $(ARGS)
 
 # The page: its pieces with vitest, the whole in chromium over a real server. What is missing is said.
 test-page:

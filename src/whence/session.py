@@ -9,10 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ForeignDataFrame, SessionClosed, StoreError, WhenceError
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
 from whence.model.quiet import FACTS
 from whence.spark.release import require_classic
 from whence.store import Store
+from whence.store.location import DEFAULT_STORE
+from whence.store.relay import Relay
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark import RDD
@@ -65,6 +67,18 @@ class Session:
     def _begin(self, spark: SparkSession, store: str | Path | None) -> None:
         self._spark = spark
         self._store = Store.at(store)
+        is_classic = hasattr(spark, "_jsparkSession")
+        self._relay = _relay_of(spark) if is_classic else Relay("127.0.0.1", "127.0.0.1", 0)
+        if self._store.location.is_elsewhere:
+            if not is_classic:
+                raise ConnectUnsupported(
+                    f"A store at {self._store.location}", "its files are reached with Spark's own file systems"
+                )
+            from whence.spark.hadoop_files import HadoopFiles
+
+            files = HadoopFiles(spark, self._store.location.files, self._relay)
+            files.check()
+            self._store.reached_by(files)
         self._closed = False
         self._opening = threading.RLock()  # rooms are opened when first used, once, whichever thread asks
         self._catalyst: Catalyst | None = None
@@ -86,6 +100,7 @@ class Session:
         self._require_open()
         if self._watcher is not None:
             self._watcher.flush()
+        self._store.refresh()
         return self._store.catalog
 
     def show(
@@ -283,8 +298,7 @@ class Session:
                     "sql": self._open_written,
                     "arrays": lambda product: self._array_runs.open_flow(product),
                 }
-                has_arrays = self._store.location.top is not None
-                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs)
                 self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
 
@@ -301,7 +315,7 @@ class Session:
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
-        return open_flow(product, self._actors_root)
+        return open_flow(product, self._store.files.below("actors"))
 
     def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -346,22 +360,10 @@ class Session:
 
                 self._store.make()
                 self._context = LineageContext(
-                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                    self._spark.sparkContext, self._store.files, lambda: self._store.producers
                 )
                 self._context.tracing = self.backward
             return self._context
-
-    @property
-    def _files(self) -> Path:
-        """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
-        location = self._store.location
-        if location.directory is None and "://" in location.tables:
-            raise StoreError(
-                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
-                "by Python processes, which need a directory that all machines share: attach with a store whose "
-                "tables= is such a path."
-            )
-        return location.directory or Path(location.tables)
 
     # --- any code: actors
 
@@ -376,13 +378,8 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                self._actors = ActorStore(self._actors_root, self._store)
+                self._actors = ActorStore(self._store.files.below("actors"), self._store)
             return self._actors
-
-    @property
-    def _actors_root(self) -> str:
-        tables = self._store.location.tables
-        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -407,7 +404,8 @@ class Session:
         from whence.debug.guard.guard import guard
 
         self._store.make()
-        return guard(self, self._files / "culprits", on_error)
+        here = self._store.location.top or Path(DEFAULT_STORE).absolute()  # scripts are for whoever sits here
+        return guard(self, here / "culprits", self._relay, on_error)
 
     def minimize(
         self,
@@ -457,7 +455,7 @@ class Session:
             if self._arrays is None:
                 from whence.debug.array_runs import ArrayRuns
 
-                self._arrays = ArrayRuns(self, self._store, self._files)
+                self._arrays = ArrayRuns(self, self._store)
             return self._arrays
 
     def close(self) -> None:
@@ -478,7 +476,10 @@ class Session:
             self._context.close()
         if self._watcher is not None:
             self._watcher.close()
+        if self._arrays is not None:
+            self._arrays.close()
         self._store.close()
+        self._relay.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -492,3 +493,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _relay_of(spark: SparkSession) -> Relay:
+    """Where executors reach this driver, as Spark's own do. It listens only once somebody needs it."""
+    settings = spark.sparkContext.getConf()
+    host = settings.get("spark.driver.host") or "127.0.0.1"
+    port = settings.get("spark.whence.relay.port") or "0"
+    return Relay(host, settings.get("spark.driver.bindAddress") or host, int(port))

@@ -47,6 +47,7 @@ from whence.spark.frames import ClassicDataFrame
 from whence.spark.names import PipelinedRDD
 from whence.sql import Catalyst
 from whence.store import Unsigned
+from whence.store.relay import Relay
 
 log = logging.getLogger("whence.debug")
 
@@ -78,8 +79,8 @@ class Retried:
 
 
 class QuarantineGuard(Guard):
-    def __init__(self, session: Attached, home: Path) -> None:
-        super().__init__(session, home)
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
+        super().__init__(session, home, relay)
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")
