@@ -93,8 +93,17 @@ class Session:
 
     # --- DataFrames and SQL
 
-    def backward(self, asked: DataFrame | RDD[Any] | str, *, where: str | None = None, through: bool = True) -> Trace:
+    def backward(
+        self,
+        asked: DataFrame | RDD[Any] | str,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        through: bool = True,
+    ) -> Trace:
         """The witnesses of these rows: which source rows made them.
+
+        `columns`: the witnesses of these columns alone; rows that matter only for the others are left out (sql.md).
 
         Asked of a DataFrame, of an RDD with lineage, or of a table, path or model by its name, then of the rows that
         `where` picks. A trace goes on through whatever was captured: tables that were written, programs of RDDs, actors
@@ -102,7 +111,7 @@ class Session:
         from whence.debug.legs import Leg
         from whence.debug.trace import Trace
 
-        flow, records = self._flow(asked, where, through=through)
+        flow, records = self._flow(asked, where, through=through, columns=columns)
         leg = Leg(flow, records, self._crossings if through else None)
         return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
@@ -131,6 +140,7 @@ class Session:
         from whence.debug.saving import save
 
         trace.saver = lambda name: save(trace, self.catalog, name)
+        trace.session = self
         return trace
 
     def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
@@ -188,7 +198,9 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
+    def _flow(
+        self, asked: Asked, where: str | None = None, *, through: bool = True, columns: Sequence[str] | None = None
+    ) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
         from pyspark import RDD
 
@@ -206,12 +218,14 @@ class Session:
         if isinstance(asked, LineageRDD):
             from whence.rdd.flow import RddFlow
 
-            if where is not None:
-                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            if where is not None or columns is not None:
+                raise WhenceError(
+                    "`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...)."
+                )
             return RddFlow.of(asked)
         if where is not None:
             asked = asked.where(where)
-        flow = SqlFlow(self.lineage(asked, through=through))
+        flow = SqlFlow(self.lineage(asked, through=through, columns=columns))
         return flow, flow.all()
 
     def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
@@ -279,13 +293,13 @@ class Session:
 
         return open_flow(product, self._actors_root)
 
-    def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+    def lineage(self, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
         from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
-        return SqlLineage(self._plans(), df, through=through)
+        return SqlLineage(self._plans(), df, through=through, columns=columns)
 
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst

@@ -297,6 +297,17 @@ class Making(Contents):
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)
 
+    def is_true(self, condition: Expr) -> Expr:
+        """True or false, never NULL."""
+        return self._exprs.Coalesce(self.seq([condition, self.parse("false")]))
+
+    def is_zero(self, expr: Expr) -> Expr:
+        return self.equal(expr, self.cast(self.parse("0"), expr))
+
+    def any_true(self, condition: Expr) -> Expr:
+        """An aggregate: whether the condition is true of a row of the group."""
+        return self._exprs.aggregate.Max(condition).toAggregateExpression()
+
     def or_less_than_zero(self, expr: Expr) -> Expr:
         """A number that is never NULL: -1 where it was."""
         return self._exprs.Coalesce(self.seq([expr, self.long(-1)]))

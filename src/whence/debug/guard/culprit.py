@@ -17,7 +17,7 @@ SHOWN_ROWS = 10
 @shown
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of one source that the culprit came from; `records` tell where they stand, as file#row."""
+    """Rows of one source that the culprit came from; `records` tell where they stand, as file:line or file#row."""
 
     source: str
     rows: tuple[Any, ...]
