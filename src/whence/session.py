@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
-from whence.model.quiet import FACTS
+from whence.model.quiet import FACTS, require_running
 from whence.store import Store
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-    from whence.sql.why_not import Dropped
+    from whence.sql.why_not import Fates
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
     from whence.strategy import Plan
@@ -55,8 +55,10 @@ class Session:
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
         self._arrays: ArrayRuns | None = None
+        from whence.debug.cut_frames import cut_frames
         from whence.watch import watch
 
+        cut_frames()
         self._watcher = watch(spark, self._store)
         from whence.debug.questions import Questions
 
@@ -143,7 +145,7 @@ class Session:
         trace.session = self
         return trace
 
-    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> Fates:
         """Where each of these source rows dropped out on its way to `to`, and why."""
         from whence.debug.legs import Leg
         from whence.debug.why_not import why_not
@@ -204,10 +206,12 @@ class Session:
         """What is asked, as a flow and records of its output."""
         from pyspark import RDD
 
+        from whence.debug.asked import require_frame
         from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
+        require_running(self._spark)
         if isinstance(asked, str):
             from whence.debug.named import frame_by_name
 
@@ -223,6 +227,7 @@ class Session:
                     "`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...)."
                 )
             return RddFlow.of(asked)
+        require_frame(asked)
         if where is not None:
             asked = asked.where(where)
         flow = SqlFlow(self.lineage(asked, through=through, columns=columns))
@@ -321,8 +326,7 @@ class Session:
                 "This is not a DataFrame of the Spark application that whence is attached to. "
                 "Attach to its own session: whence.attach(df.sparkSession)."
             )
-        if self._spark._sc._jsc is None:
-            raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
+        require_running(self._spark)
 
     # --- RDDs
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from whence.debug.frames import frame_of
 from whence.debug.legs import Leg
 from whence.model import Strategy, WhenceError
-from whence.model.flow import Flow, Proves, Queried, Records, Replays, Site, Step, roots_of
+from whence.model.flow import Flow, Proves, Queried, Records, Replays, Site, Step, Steps, roots_of
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
@@ -154,10 +154,10 @@ class Trace:
         return self._queried("readings").readings(self._leg.asked)
 
     @once
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> Steps:
         """The operators on the way, nearest the result first; behind those of the asked query, those of the flows that
         made what it reads."""
-        return tuple(step for _, _, step in self._steps)
+        return Steps(step for _, _, step in self._steps)
 
     @once
     def _steps(self) -> list[tuple[Leg, Step, Step]]:
@@ -204,6 +204,9 @@ class Trace:
         names = records.columns
         make = Row(*names) if len(set(names)) == len(names) and names else Row
         return [make(*value) for value in values]
+
+    def columns_of(self, source: str) -> list[str]:
+        return list(self._end(source)[2].columns)
 
     def first_placed(self, source: str, count: int) -> tuple[list[Row], list[str]]:
         """Some witnesses of a source, and where each stands, as file:line; no places where they are not lines."""

@@ -96,6 +96,11 @@ class Guard:
         else:
             print(note, file=sys.stderr)
 
+    def _repr_html_(self) -> str:
+        from whence.model.html import paragraph
+
+        return paragraph("No record has failed.") if self.culprit is None else self.culprit._repr_html_()
+
 
 def guard(session: Attached, home: Path, on_error: str) -> Guard:
     if on_error == "raise":

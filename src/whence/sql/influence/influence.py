@@ -46,7 +46,7 @@ def influence(
     if not (kind in ("tinyint", "smallint", "int", "bigint", *_FLOATS, "boolean") or kind.startswith("decimal(")):
         raise WhenceError(
             f"Influence is told of numbers, and {column} is of the type {kind}. Ask about another column, or about a "
-            f"number made of it, such as size({column})."
+            f"number made of it, such as {'length' if kind == 'string' else 'size'}({column})."
         )
     parts = []
     with lineage.c.quietly():
