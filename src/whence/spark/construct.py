@@ -85,6 +85,7 @@ class Making(Contents):
         self._some: Any = jvm.scala.Some
         self._none: JavaObject = jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
+        self._of_frames: JavaObject = self._to_seq(["__dataset_id", "__col_position"])
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
@@ -122,8 +123,9 @@ class Making(Contents):
         return self._none
 
     def alias(self, expr: Expr, name: str) -> Expr:
-        """A named expression with a fresh id: its attribute never clashes with another's."""
-        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._empty)
+        """A named expression with a fresh id: its attribute never clashes with another's, and is no column of the
+        DataFrame that `expr` may be of, for which Spark would take it in a join."""
+        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property
     def true(self) -> Expr:
