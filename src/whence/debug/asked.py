@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from whence.model import WhenceError
+from whence.model import ForeignDataFrame
 from whence.model.text import visible
 
 
-class NotAsked(WhenceError):
+class NotAsked(ForeignDataFrame):
     """What was given is no DataFrame."""
 
 

@@ -28,14 +28,6 @@ class ForeignDataFrame(WhenceError):
     """The DataFrame belongs to another Spark application or to none."""
 
 
-class SessionStopped(ForeignDataFrame):
-    def __init__(self) -> None:
-        super().__init__(
-            "The Spark session that whence is attached to was stopped, and its DataFrames and traces with it. Start "
-            "another session and attach to that: whence.attach(spark)."
-        )
-
-
 class UnsupportedOperator(WhenceError):
     """An operator without a lineage rule. `operator` names it, `place` shows where it stands in the query."""
 
