@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 import traceback
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,12 @@ def run(
         typer.Argument(help="Options of spark-submit if any, the script, and its arguments.", metavar="SCRIPT ..."),
     ],
     store: StoreOption = None,
+    capture: Annotated[
+        bool,
+        typer.Option(
+            "--capture", help="Also keep what its writes were made from, so that rows can be traced to their sources."
+        ),
+    ] = False,
 ) -> None:
     """Run a PySpark script as it is, with the watcher attached; end with what it read and wrote.
 
@@ -41,7 +48,7 @@ def run(
         raise typer.BadParameter("no script is given.", param_hint="SCRIPT")
     if not Path(script).is_file():
         raise typer.BadParameter(f"{script} is not a file.", param_hint="SCRIPT")
-    code = Watched(store).run(options, script, arguments)
+    code = Watched(store, capture=capture).run(options, script, arguments)
     sys.stdout.flush()
     raise typer.Exit(code)
 
@@ -59,8 +66,10 @@ def parted(words: list[str]) -> tuple[list[str], str | None, list[str]]:
 class Watched:
     """Attaches to the first session that the script makes, and looks at the catalogue before that ends."""
 
-    def __init__(self, store: str | None) -> None:
+    def __init__(self, store: str | None, *, capture: bool = False) -> None:
         self._store = store
+        self._capture = capture
+        self._captured: AbstractContextManager[None] | None = None
         self._session: Session | None = None
         self._application = ""
         self._seconds = 0.0
@@ -114,6 +123,9 @@ class Watched:
         try:
             self._session = Session(spark, self._store)
             self._application = spark.sparkContext.applicationId
+            if self._capture:
+                self._captured = self._session.capture()
+                self._captured.__enter__()
         except Exception as error:  # the script runs all the same
             self._report = [f"whence: the script could not be watched: {error}"]
         self._seconds += time.perf_counter() - began
@@ -124,6 +136,8 @@ class Watched:
             return
         began = time.perf_counter()
         try:
+            if self._captured is not None:
+                self._captured.__exit__(None, None, None)
             catalog = session.catalog
             found = [a for a in catalog.applications() if a.id == self._application]
             lines = [f"whence: {_sum(found[0].runs if found else 0, 'run')} observed"]
