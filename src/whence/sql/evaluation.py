@@ -32,7 +32,7 @@ from whence.sql.blocks import (
 )
 from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, id_of
 from whence.sql.lineage import SqlLineage
-from whence.sql.selection import asked_by_key
+from whence.sql.selection import asked_by_key, is_one_group
 from whence.sql.sources import FILE, ROW, identify
 from whence.sql.stored import Answer, answers
 
@@ -95,6 +95,9 @@ class Evaluation:
     stored: set[int] = field(default_factory=set)
     # Blocks of which every row lies on the way, known without computing them.
     whole: set[int] = field(default_factory=set)
+    # Blocks that are not computed, since their rows are groups that are asked for by key: the grouping, and what its
+    # own rows must meet.
+    groups: dict[int, tuple[Lookup, Expr | None]] = field(default_factory=dict)
     # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
     identities: dict[int, Identities] = field(default_factory=dict)
@@ -170,6 +173,15 @@ class Evaluation:
                 self._selected[number] = self.c.keep(self._selections[number])
         return self._selected[number]
 
+    def rows_in(self, number: int) -> int:
+        """How many rows of a block lie on the way; one group, asked for by its key, is not computed for that."""
+        self._work_out(number)
+        if number not in self._selected and number in self.groups:
+            link, below = self.groups[number]
+            if is_one_group(self.c, link, below):
+                return 1 if below is None else min(1, self.rows_in(link.block.number))
+        return self.selected(number).total
+
     def is_once(self, link: Reading) -> bool:
         return link.once and self.output is None
 
@@ -226,6 +238,7 @@ def _descend(evaluation: Evaluation, block: Block, condition: Expr | None = None
     link, below = by_key
     if below is None:
         evaluation.whole.add(block.number)
+    evaluation.groups[block.number] = (link, below)
     _descend(evaluation, link.block, below)
 
 

@@ -43,6 +43,27 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
     return link, c.conjunction([c.substitute(condition, keys) for condition in conditions])
 
 
+def is_one_group(c: Catalyst, link: Lookup, below: Expr | None) -> bool:
+    """Whether the groups that `asked_by_key` found are one at most: `below` says what each of the keys is."""
+    keys = c.items(link.node.plan.groupingExpressions())
+    told = [side for test in _all_of(c, below) for side in _pinned(test)] if keys and below is not None else []
+    return all(any(side.semanticEquals(key) for side in told) for key in keys)
+
+
+def _all_of(c: Catalyst, condition: Expr) -> list[Expr]:
+    if class_name(condition) != "And":
+        return [condition]
+    return [test for side in (condition.left(), condition.right()) for test in _all_of(c, side)]
+
+
+def _pinned(test: Expr) -> list[Expr]:
+    """What a test says to be one constant."""
+    if class_name(test) not in ("EqualTo", "EqualNullSafe"):
+        return []
+    sides = (test.left(), test.right())
+    return [one for one, other in (sides, sides[::-1]) if other.foldable()]
+
+
 def _keys(c: Catalyst, node: Node) -> dict[int, Expr]:
     """Output columns of a grouping that are its keys, by id, as expressions over its rows."""
     grouping = c.items(node.plan.groupingExpressions())
