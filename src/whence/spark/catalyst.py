@@ -15,12 +15,12 @@ from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
+from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
 from whence.spark.construct import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
-from whence.spark.files import Files
+from whence.spark.lakes import Lakes
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
 
@@ -95,7 +95,7 @@ class Kept:
     local: bool
 
 
-class Catalyst(Making, Files):
+class Catalyst(Making, Lakes):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -118,6 +118,7 @@ class Catalyst(Making, Files):
     def quietly(self, first: bool = False) -> Iterator[None]:
         """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
         run the user's functions for the first time, not again, so that what actors capture there counts."""
+        require_running(self.spark)
         context = self.spark.sparkContext
         own = f"{self._tag}-{get_ident()}"  # an interrupt is of one thread
         inside = own in tags_of(context)  # then the outer block has said which
@@ -184,6 +185,12 @@ class Catalyst(Making, Files):
             self._small = small  # another thread sees it as it shall be, or not at all
         return DataFrame(self.dataset_of(self._small, plan), self.spark)
 
+    def local_rows(self, frame: DataFrame) -> list[Row] | None:
+        """The rows, if they are on the driver already."""
+        if class_name(frame._jdf.queryExecution().optimizedPlan()) != "LocalRelation":
+            return None
+        return frame.collect()
+
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
 
@@ -215,6 +222,13 @@ class Catalyst(Making, Files):
         rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
         return Kept(self._local(kept.output(), rows), total, local=True)
+
+    def distinct_on_driver(self, plan: Plan) -> Plan:
+        """The same as `distinct`, of numbers that are on the driver: Spark itself would run a job for that."""
+        optimised = self.frame(plan)._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) != "LocalRelation":
+            return self.distinct(plan)
+        return self._local(plan.output(), optimised.data().distinct())
 
     def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
         return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)
@@ -257,6 +271,10 @@ class Catalyst(Making, Files):
     def settings(self) -> int:
         """Another number when the session is set otherwise."""
         return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
+
+    def conf(self, name: str) -> str | None:
+        found: str | None = self.spark.conf.get(name, None)
+        return found
 
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
@@ -313,6 +331,9 @@ class Catalyst(Making, Files):
             return [expr]
         return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
 
+    def has_subquery(self, expr: Expr) -> bool:
+        return bool(self._subqueries_in(expr))
+
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
 
@@ -358,6 +379,10 @@ class Catalyst(Making, Files):
         """All of the node's own expressions, as Spark prints them. (In some releases their sequence is lazy, and prints
         no more than was asked of it so far.)"""
         return str(plan.expressions().mkString(", "))
+
+    def exchanged_in(self, expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+        """An expression with parts of it exchanged for what `change` gives."""
+        return self._exchanged(expr, change)
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
@@ -458,9 +483,20 @@ class Catalyst(Making, Files):
         return list(remembered(relation, "files", lambda: self._files(relation)))
 
     def _files(self, relation: Plan) -> list[str]:
+        if class_name(relation) == "DataSourceV2Relation":
+            return self._data_files(relation)
         uris = relation.relation().location().inputFiles()
         path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+
+    def _data_files(self, relation: Plan) -> list[str]:
+        """Of a connector that tells each row's file; without one, none."""
+        wide = relation.withMetadataColumns()
+        told = [a for a in self.output(wide)[len(self.output(relation)) :] if a.name() == "_file"]
+        if not told or not self.is_iceberg(relation):
+            return []
+        with self.quietly():
+            return [str(row[0]) for row in self.frame(self.distinct(self.project(told, wide))).collect()]
 
     def in_fixed_splits(self, scan: Plan, *, apart: bool) -> Plan:
         """The scan of files cut into the same splits each time, so that positions in it are the same each time.
@@ -481,19 +517,6 @@ class Catalyst(Making, Files):
             session,
         )
         return self.copy(scan, relation=fixed)
-
-    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
-        """The newest snapshot of an Iceberg table, which this reads, and its time (ms); None if a given one is read."""
-        table = relation.table()
-        if not _is_iceberg(table) or table.snapshotId() is not None:
-            return None
-        snapshot = table.table().currentSnapshot()
-        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
-
-    def iceberg_state(self, relation: Plan) -> str | None:
-        """Which snapshot or branch of an Iceberg table this reads."""
-        table = relation.table()
-        return f"{table.snapshotId()} {table.branch()}" if _is_iceberg(table) else None
 
     def option(self, scan: Plan, name: str) -> str | None:
         found = scan.relation().options()
@@ -584,10 +607,6 @@ class Catalyst(Making, Files):
 
     def _inline_ctes(self) -> JavaObject:
         return self._new(self._optimizer.InlineCTE, True, last=False)
-
-
-def _is_iceberg(table: JavaObject) -> bool:
-    return str(table.getClass().getName()) == "org.apache.iceberg.spark.source.SparkTable"
 
 
 def _broken_off(stopped: BaseException) -> bool:
