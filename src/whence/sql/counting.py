@@ -86,7 +86,7 @@ def _distinct_rows(c: Catalyst, kept: Kept, shapes: Sequence[Sequence[Link]]) ->
         ]
     if kept.total * len(attrs) <= MOST_VALUES:
         with c.quietly():
-            table = frame.toArrow().combine_chunks()
+            table = to_arrow(frame).combine_chunks()
         return [_different(shape, table, at) for shape in shapes]
     columns = []
     names = {key: f"a{i}" for key, i in at.items()}
