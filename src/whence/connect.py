@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 _PLAN = "whence reads the query's plan from the JVM, and of a Connect session only the server sees it"
 _RUNS = "whence exchanges functions in the plan that the JVM runs, and of a Connect session only the server has it"
 # method or property -> why it needs the JVM
-_NEEDS_JVM = {
+NEEDS_JVM = {
     "backward": _PLAN,
     "forward": _PLAN,
     "why_not": _PLAN,
+    "history": _PLAN,
     "verify": _PLAN,
     "lineage": _PLAN,
     "strategy": _PLAN,
@@ -46,7 +47,7 @@ class ConnectSession(Session):
 
     @property
     def actors(self) -> ActorStore:
-        """Actors in this process and those it starts. What they capture within a UDF is not kept (docs/versions.md)."""
+        """Actors in this process and those it starts; within a UDF, see docs/versions.md."""
         with self._opening:
             self._require_open()
             if self._actors is None:
@@ -91,5 +92,5 @@ def _refusing(name: str, why: str) -> Any:
     return property(refuse) if name in _PROPERTIES else refuse
 
 
-for _name, _why in _NEEDS_JVM.items():
+for _name, _why in NEEDS_JVM.items():
     setattr(ConnectSession, _name, _refusing(_name, _why))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 import maven
 import whence
+from whence.connect import NEEDS_JVM
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,10 +71,28 @@ def test_what_needs_no_jvm_works_and_the_rest_says_why(
         "diagnosed": found["diagnosed"],
     }
     assert any("n" in condition for condition in found["diagnosed"])
-    methods = {"backward", "forward", "why_not", "verify", "minimize", "strategy", "capture", "guard", "context"}
+    methods = {
+        "backward",
+        "forward",
+        "why_not",
+        "history",
+        "verify",
+        "minimize",
+        "strategy",
+        "capture",
+        "guard",
+        "context",
+    }
     assert set(refused) == methods | {"mine", "clean", "chunks"}
     for name, sentence in refused.items():
         assert sentence.startswith((name, "execute")), sentence
         assert "needs a classic Spark session" in sentence
     assert "Spark Connect has no RDDs" in refused["context"]
     assert "plan" in refused["backward"]
+
+
+def test_every_method_of_a_session_works_there_or_says_why() -> None:
+    public = {name for name in vars(whence.Session) if not name.startswith("_")}
+    works = {"spark", "catalog", "show", "explain", "actors", "register", "flow_link", "trace", "mine", "clean"}
+    assert public - set(NEEDS_JVM) == works | {"execute", "reopen", "close"}
+    assert set(NEEDS_JVM) <= public

@@ -55,6 +55,7 @@ with whence.attach(spark, store=store) as w:
         "backward": lambda: w.backward(every),
         "forward": lambda: w.forward(every, to=every),
         "why_not": lambda: w.why_not(every, to=every),
+        "history": lambda: w.history(every),
         "verify": lambda: w.verify(every),
         "minimize": lambda: w.minimize(every, bool),
         "strategy": lambda: w.strategy(),
