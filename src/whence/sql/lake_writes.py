@@ -17,6 +17,7 @@ from whence.spark.lakes import DELTA, Commit, Version
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.plans import NotRestored
 from whence.sql.row_changes import Change, table_leaf
+from whence.sql.sinks import stream_to
 from whence.sql.targets import Replaced, Target
 from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
 from whence.sql.written import char_types, same_again
@@ -193,6 +194,10 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     assert version is not None
     writes = passage.writes_to(c, version.place)
     if not writes:
+        if stream_to(c, version.place) is not None:
+            passage.end(
+                version.shown, "a captured stream wrote it, which is not followed into tables that keep versions"
+            )
         return None
     known = {_number(write): write for write in writes if _number(write, version.table) is not None}
     lost = next((write.why for write in writes if not write.told), None)
