@@ -53,7 +53,7 @@ class ConnectSession(Session):
                 from whence.actors import ActorStore
 
                 self._store.make()
-                self._actors = ActorStore(self._actors_root, self._store)
+                self._actors = ActorStore(self._store.files.below("actors"), self._store)
             return self._actors
 
     def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:

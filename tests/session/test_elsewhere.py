@@ -78,7 +78,7 @@ def test_what_pip_install_gives_is_enough(beside: Beside) -> None:
 
 def test_dataframe_of_an_application_that_ended(beside: Beside) -> None:
     found = json.loads(beside("stopped").last_line)
-    for asked in ("own_session_stopped", "backward", "forward", "forward_to"):
+    for asked in ("own_session_stopped", "by_name", "trace", "backward", "forward", "forward_to"):
         kind, sentence = found[asked]
         assert kind == "ForeignDataFrame", f"{asked}: {kind}: {sentence}"
         assert "Spark" in sentence

@@ -28,6 +28,16 @@ from whence.spark.names import portable_hash
 _OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
 
 
+LOCAL_DIRS = "$SPARK_LOCAL_DIRS"
+
+
+def _here(directory: str) -> str:
+    """A directory of this machine that is named by Spark's own, the first of which the executor's JVM knows too."""
+    if not directory.startswith(LOCAL_DIRS):
+        return directory
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] + directory.removeprefix(LOCAL_DIRS)
+
+
 class Segment:
     """Narrow operators, then a barrier or the stage's end. `node` and `barrier_node`: whose records each leaves."""
 
@@ -83,7 +93,8 @@ class Stage:
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
-        table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin, self.base_node)
+        name = os.path.join(_here(self.directory), str(self.stage), f"{split}-{attempt}")
+        table = Writer(name, origin, self.base_node)
         if self.prelude is not None:
             chunks = _prelude(self.prelude, split, chunks)
         if self.out == "shuffle":

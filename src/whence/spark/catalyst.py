@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
+from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
 from whence.spark.construct import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
 from whence.spark.lakes import Lakes
 
@@ -118,6 +118,7 @@ class Catalyst(Making, Lakes):
     def quietly(self, first: bool = False) -> Iterator[None]:
         """Queries run within are whence's own and do not enter the catalogue; an interrupt cancels them. `first`: they
         run the user's functions for the first time, not again, so that what actors capture there counts."""
+        require_running(self.spark)
         context = self.spark.sparkContext
         own = f"{self._tag}-{get_ident()}"  # an interrupt is of one thread
         inside = own in tags_of(context)  # then the outer block has said which

@@ -87,6 +87,7 @@ class Making(Contents):
         self._some: Any = jvm.scala.Some
         self._none: JavaObject = jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
+        self._of_frames: JavaObject = self._to_seq(["__dataset_id", "__col_position"])
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
@@ -124,8 +125,9 @@ class Making(Contents):
         return self._none
 
     def alias(self, expr: Expr, name: str) -> Expr:
-        """A named expression with a fresh id: its attribute never clashes with another's."""
-        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._empty)
+        """A named expression with a fresh id: its attribute never clashes with another's, and is no column of the
+        DataFrame that `expr` may be of, for which Spark would take it in a join."""
+        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property
     def true(self) -> Expr:
@@ -303,6 +305,17 @@ class Making(Contents):
 
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)
+
+    def is_true(self, condition: Expr) -> Expr:
+        """True or false, never NULL."""
+        return self._exprs.Coalesce(self.seq([condition, self.parse("false")]))
+
+    def is_zero(self, expr: Expr) -> Expr:
+        return self.equal(expr, self.cast(self.parse("0"), expr))
+
+    def any_true(self, condition: Expr) -> Expr:
+        """An aggregate: whether the condition is true of a row of the group."""
+        return self._exprs.aggregate.Max(condition).toAggregateExpression()
 
     def or_less_than_zero(self, expr: Expr) -> Expr:
         """A number that is never NULL: -1 where it was."""

@@ -22,7 +22,7 @@ from whence.sql.catalyst import Catalyst
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Seeds
 from whence.sql.forward import forward as touched_by
-from whence.sql.line_rows import LineRows, why_not_by_byte
+from whence.sql.line_rows import rows_of_file, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
@@ -148,6 +148,10 @@ class SqlRecords:
                 texts = frame.toDF(*names).select(*[F.col(name).cast("string") for name in names])
                 return [Row(*frame.columns)(*row) for row in texts.collect()]
 
+    def first_placed(self, most: int) -> list[tuple[Row, str]] | None:
+        """Some rows, each with its file and line; None where they are not lines of files."""
+        return self.question.first_placed(self.places, self._ids(), most)
+
     def first_records(self, most: int) -> list[str]:
         return self.question.first_records(self.places, self._ids(), most)
 
@@ -223,6 +227,11 @@ class SqlFlow:
     @property
     def inputs(self) -> tuple[Site, ...]:
         return tuple(self._sites)
+
+    @property
+    def readings_by_name(self) -> Mapping[str, Sequence[ReadingPlace]]:
+        """The places of the query that read, by the names of their sources."""
+        return self._whole.names
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -459,7 +468,7 @@ def _in_files(lineage: SqlLineage, places: Sequence[ReadingPlace], told: Sequenc
     by_file: dict[int, list[int]] = defaultdict(list)
     for file, row in told:
         by_file[file].append(row)
-    rows = {file: LineRows(c, scan, file_key(paths[file])) for file in by_file}
+    rows = {file: rows_of_file(c, scan, file_key(paths[file])) for file in by_file}
     known = {
         (file, row): int(at)
         for file, some in by_file.items()
@@ -483,6 +492,6 @@ def _positions(
     found: list[tuple[int, int]] = []
     for file, some in by_file.items():
         number = c.hash64_of_text(paths[file])
-        rows = LineRows(c, scan, file).positions_of(some).tolist() if by_byte else some
+        rows = rows_of_file(c, scan, file).positions_of(some).tolist() if by_byte else some
         found += [(number, int(row)) for row in rows]
     return found

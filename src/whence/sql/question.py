@@ -17,6 +17,7 @@ from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
 from whence.sql.direct import direct_rows
+from whence.sql.line_rows import places_of, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.verify import compare, require_same_rows
 
@@ -108,6 +109,28 @@ class SqlQuestion:
             return None
         with c.quietly():
             return fetch.first_rows(c, places[0], ids, count)
+
+    def first_placed(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[tuple[Row, str]] | None:
+        """Some rows, each with its file and line, in one job; None where they are not lines of files."""
+        c = self.lineage.c
+        leaf = places[0].leaf.plan
+        if not c.is_file_scan(leaf) or why_not_by_byte(c, leaf) is not None or len(versions.states(c, places)) > 1:
+            return None
+        with c.quietly():
+            rows, at = evaluation.told_leaf_rows(c, places[0], ids, "leftsemi")
+            names = [a.name() for a in c.output(leaf)]
+            try:
+                found = c.frame(c.limit(count, rows)).collect()
+            except (ValueError, OverflowError, NotImplementedError):  # values that Python has not
+                return None
+        paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
+        told = [(int(row[at[0]]), int(row[at[1]])) for row in found]
+        known = places_of(c, leaf, paths, told)
+        if known is None:
+            return None
+        make = Row(*names) if len(set(names)) == len(names) else Row
+        order = sorted(range(len(found)), key=lambda n: (paths[told[n][0]], told[n][1]))
+        return [(make(*found[n][: len(names)]), known[told[n]]) for n in order]
 
     def first_records(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[str]:
         """Where some witnesses stand: as `associations()` tells a record."""

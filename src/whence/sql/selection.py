@@ -28,6 +28,8 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
     (link, *others) = block.annotated.links
     if others or not isinstance(link, Lookup) or link.node is not node:
         return None
+    if len(link.keys) > len(link.equalities):  # not all rows of a group are looked up
+        return None
     keys = _keys(c, node)
     if any(not c.references(condition) <= set(keys) for condition in conditions):
         return None

@@ -55,7 +55,9 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
         return None
     keys = list(dict.fromkeys((row[0], row[1]) for row in needed))
     try:
-        found = look_up(f"{fact.folder}/associations", fact.tapped["parts"], fact.tapped["readings"], keys)
+        found = look_up(
+            c.read_bytes, f"{fact.folder}/associations", fact.tapped["parts"], fact.tapped["readings"], keys
+        )
     except Exception as problem:
         log.warning("whence works out the lineage anew: %s", problem)
         return None

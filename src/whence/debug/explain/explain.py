@@ -20,6 +20,7 @@ from whence.debug.diagnose.causes import Condition
 from whence.debug.diagnose.errors import DiagnoseError
 from whence.debug.explain.columns import features_of, holds
 from whence.debug.explain.search import STRICTNESS, Bools, Coded, Floats, gain, needed, next_rule, tells_apart
+from whence.model.html import html_table, paragraph
 from whence.model.text import visible
 from whence.spark.frames import to_arrow
 
@@ -90,6 +91,13 @@ class Explanation:
         ]
         lines += [f"  {c}   ({c.support:,} bad rows, error rate {c.error_rate:.1%})" for c in self.causes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        first, *_ = str(self).splitlines()
+        if not self.causes:
+            return paragraph(first)
+        rows = [(c.sql, f"{c.support:,}", f"{c.good_rows:,}", f"{c.error_rate:.1%}") for c in self.causes]
+        return paragraph(first) + html_table(("condition", "bad rows", "good rows", "error rate"), rows)
 
 
 def _literal(value: Any) -> str:

@@ -6,7 +6,6 @@ types. What is found is written to a directory that the driver reads, and the jo
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -19,7 +18,6 @@ from whence.debug.guard.findings_worker import Drop
 from whence.debug.guard.kinds import Kind
 from whence.debug.guard.worker import LastStarted, told
 from whence.spark.names import SkipRestOfInputTableException
-from whence.store import private
 
 FOUND = ".found"
 
@@ -38,8 +36,8 @@ class _Task:
         self.last.start(split=self.split, **found)
 
     def tell(self, error: BaseException, **found: Any) -> None:
-        path = os.path.join(self._drop.directory, uuid.uuid4().hex + FOUND)
-        private.write(path, self._drop.findings.dumps({"split": self.split, **found, **told(error)}))
+        data = self._drop.findings.dumps({"split": self.split, **found, **told(error)})
+        self._drop.files.write(data, uuid.uuid4().hex + FOUND)
 
 
 def telling(function: Any, kind: Kind, drop: Drop, dying: bool) -> Any:
