@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from whence.spark.construct import Plan, class_name, remembered, to_list
 from whence.spark.files import Files
+from whence.spark.release import Release
 
 DELTA, ICEBERG = "delta", "iceberg"
 # What each format calls a row's own number, and the commit that made or last changed it.
@@ -83,6 +84,8 @@ class Commit:
 
 class Lakes(Files):
     """What a Catalyst knows of Delta and Iceberg."""
+
+    adapter: Release
 
     @abstractmethod
     def plan_of(self, df: DataFrame) -> Plan: ...
@@ -187,7 +190,7 @@ class Lakes(Files):
 
     def copy_product(self, value: JavaObject, **changes: JavaObject) -> JavaObject:
         """A case class that is no node of a plan, with some of its fields exchanged."""
-        names = [str(value.productElementName(i)) for i in range(value.productArity())]
+        names = self.adapter.names_of(value)
         fields = [changes.get(name, value.productElement(i)) for i, name in enumerate(names)]
         if self.is_a(value, "org.apache.spark.sql.execution.datasources.HadoopFsRelation"):
             fields.append(value.sparkSession())
