@@ -97,6 +97,7 @@ class VersionPending(Pending):
         former = self._former
         if former is not None and (former.table, former.number) == (version.table, version.number):
             return  # nothing was changed
+        version = self._own(leaf, version)
         commit = c.commit_of(leaf, version.number)
         kind = self._did(version, commit)
         kept: Pending = self if kind != "replace" or self._of_a_part is None else self._of_a_part
@@ -113,6 +114,16 @@ class VersionPending(Pending):
                 "filled_in": c.filled_in(leaf),
             },
         )
+
+    def _own(self, leaf: Plan, version: Version) -> Version:
+        """The version that this made: Delta may rewrite files right afterwards by itself (auto compaction)."""
+        first = 0 if self._former is None else self._former.number + 1
+        while version.kind == DELTA and version.number > first:
+            commit = self._c.commit_of(leaf, version.number)
+            if commit is None or commit.same_as != version.number - 1:
+                break
+            version = replace(version, number=version.number - 1)
+        return version
 
     def _did(self, version: Version, commit: Commit | None) -> str | None:
         """What the commit was, if it is known to be this one and whole."""
