@@ -1,6 +1,8 @@
 # Everything a developer runs. Each target makes .venv by itself, from PyPI, with a Java when the machine has none.
 
 PYTHON3 ?= python3
+# The Spark that Delta and Iceberg are tried with: 4.0 or 3.5.
+LAKES ?= 4.0
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
@@ -19,7 +21,7 @@ help:
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
 	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
-	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt and pandera, the real ones, in an environment of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
@@ -58,9 +60,9 @@ test-page:
 
 # Their newest releases are for an older Spark than the newest that whence takes.
 test-lakes:
-	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
-	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
-		.venv-lakes/bin/pytest tests/lakes $(ARGS)
+	@$(SETUP) --venv .venv-lakes-$(LAKES) --spark $(LAKES) lakes
+	@JAVA_HOME="$$(.venv-lakes-$(LAKES)/bin/python -m whence.serve.java)" && export JAVA_HOME && \
+		.venv-lakes-$(LAKES)/bin/pytest tests/lakes $(ARGS)
 
 # Each release in an environment of its own; a whole run writes the table in docs/versions.md.
 test-versions:
@@ -99,5 +101,5 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		.coverage htmlcov dist build ui/node_modules src/whence/serve/page
