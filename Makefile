@@ -10,7 +10,8 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
 	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster
 
-.PHONY: help demo test test-services test-cluster test-page test-lakes fuzz coverage check docs clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+	clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
@@ -19,6 +20,8 @@ help:
 	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
+	@echo "make test-recipes  dbt and pandera, the real ones, in an environment of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
@@ -27,17 +30,18 @@ help:
 	@echo "make clean      remove .venv and what tools left behind"
 
 demo:
-	@$(SETUP)
+	@$(SETUP) spark cli
 	@$(BIN)/whence demo
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes $(SERVICES))
+	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes tests/recipes $(SERVICES))
 
 # What starts servers, clusters or many sessions of its own.
 test-services:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
+	@$(if $(ARGS),true,$(MAKE) --no-print-directory test-recipes)
 
 # Spark's standalone cluster on loopback, and stores that it reaches. What is not to be had is said.
 test-cluster:
@@ -58,13 +62,23 @@ test-lakes:
 	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-lakes/bin/pytest tests/lakes $(ARGS)
 
+# Each release in an environment of its own; a whole run writes the table in docs/versions.md.
+test-versions:
+	@$(PYTHON3) scripts/versions.py $(ARGS)
+
+# dbt pins much of what others use too.
+test-recipes:
+	@$(SETUP) --venv .venv-recipes recipes
+	@JAVA_HOME="$$(.venv-recipes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
+		.venv-recipes/bin/pytest tests/recipes $(ARGS)
+
 fuzz:
 	@$(SETUP) dev
 	@$(JAVA) && PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 coverage:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes --cov --cov-report=term:skip-covered $(ARGS)
+	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes --ignore=tests/recipes --cov --cov-report=term:skip-covered $(ARGS)
 
 check:
 	@$(SETUP) dev
@@ -85,5 +99,5 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-lakes .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		.coverage htmlcov dist build ui/node_modules src/whence/serve/page

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
-from whence.model.quiet import FACTS
+from whence.model.quiet import FACTS, require_running
+from whence.spark.release import require_classic
 from whence.store import Store
 from whence.store.location import DEFAULT_STORE
 from whence.store.relay import Relay
@@ -26,18 +27,21 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
+    from whence.debug.history import History
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.notebook import Shown
+    from whence.debug.questions import Questions
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
     from whence.sql import Catalyst, SqlLineage
-    from whence.sql.why_not import Dropped
+    from whence.sql.why_not import Fates
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
     from whence.strategy import Plan
+    from whence.watch.watcher import Watcher
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -45,13 +49,33 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
 class Session:
     """One attachment of whence to one Spark session; a context manager."""
 
+    _watcher: Watcher | None
+    _questions: Questions | None
+
     def __init__(self, spark: SparkSession, store: str | Path | None = None) -> None:
-        if not hasattr(spark, "_jsparkSession"):
-            raise ConnectUnsupported
+        require_classic(spark)
+        self._begin(spark, store)
+        from whence.debug.cut_frames import cut_frames
+        from whence.watch import watch
+
+        cut_frames()
+        self._watcher = watch(spark, self._store)
+        from whence.debug.questions import Questions
+
+        self._questions = Questions(self, spark, self._store)
+        if self._watcher is not None:
+            self._watcher.on_saved = self._remember_training
+
+    def _begin(self, spark: SparkSession, store: str | Path | None) -> None:
         self._spark = spark
         self._store = Store.at(store)
-        self._relay = _relay_of(spark)
+        is_classic = hasattr(spark, "_jsparkSession")
+        self._relay = _relay_of(spark) if is_classic else Relay("127.0.0.1", "127.0.0.1", 0)
         if self._store.location.is_elsewhere:
+            if not is_classic:
+                raise ConnectUnsupported(
+                    f"A store at {self._store.location}", "its files are reached with Spark's own file systems"
+                )
             from whence.spark.hadoop_files import HadoopFiles
 
             files = HadoopFiles(spark, self._store.location.files, self._relay)
@@ -64,14 +88,8 @@ class Session:
         self._actors: ActorStore | None = None
         self._crossing: Crossings | None = None
         self._arrays: ArrayRuns | None = None
-        from whence.watch import watch
-
-        self._watcher = watch(spark, self._store)
-        from whence.debug.questions import Questions
-
-        self._questions = Questions(self, spark, self._store)
-        if self._watcher is not None:
-            self._watcher.on_saved = self._remember_training
+        self._watcher = None
+        self._questions = None
 
     @property
     def spark(self) -> SparkSession:
@@ -103,8 +121,17 @@ class Session:
 
     # --- DataFrames and SQL
 
-    def backward(self, asked: DataFrame | RDD[Any] | str, *, where: str | None = None, through: bool = True) -> Trace:
+    def backward(
+        self,
+        asked: DataFrame | RDD[Any] | str,
+        *,
+        where: str | None = None,
+        columns: Sequence[str] | None = None,
+        through: bool = True,
+    ) -> Trace:
         """The witnesses of these rows: which source rows made them.
+
+        `columns`: the witnesses of these columns alone; rows that matter only for the others are left out (sql.md).
 
         Asked of a DataFrame, of an RDD with lineage, or of a table, path or model by its name, then of the rows that
         `where` picks. A trace goes on through whatever was captured: tables that were written, programs of RDDs, actors
@@ -112,7 +139,7 @@ class Session:
         from whence.debug.legs import Leg
         from whence.debug.trace import Trace
 
-        flow, records = self._flow(asked, where, through=through)
+        flow, records = self._flow(asked, where, through=through, columns=columns)
         leg = Leg(flow, records, self._crossings if through else None)
         return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
@@ -141,9 +168,10 @@ class Session:
         from whence.debug.saving import save
 
         trace.saver = lambda name: save(trace, self.catalog, name)
+        trace.session = self
         return trace
 
-    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> tuple[Dropped, ...]:
+    def why_not(self, rows: Asked, *, to: DataFrame | str, where: str | None = None) -> Fates:
         """Where each of these source rows dropped out on its way to `to`, and why."""
         from whence.debug.legs import Leg
         from whence.debug.why_not import why_not
@@ -154,6 +182,19 @@ class Session:
         if not isinstance(target, SqlFlow):
             raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
         return why_not(Leg(flow, records, self._crossings), target, self._crossings)
+
+    def history(self, df: DataFrame | str, *, where: str | None = None) -> History:
+        """The versions of these rows of a Delta or Iceberg table that keeps ids of its rows (lakes.md).
+
+        Of each row: which commit made it, which changed it and into what, and, where that was captured, from which
+        source rows. Asked of a DataFrame over one table, or of the table by its name, then of the rows that `where`
+        picks."""
+        from whence.debug.history import history
+        from whence.debug.named import frame_by_name
+
+        self._require_open()
+        asked = frame_by_name(self._spark, self.catalog, df) if isinstance(df, str) else df
+        return history(self.lineage(asked if where is None else asked.where(where), through=False))
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
@@ -198,14 +239,18 @@ class Session:
         self._require_open()
         return explain(bad, good, **options)
 
-    def _flow(self, asked: Asked, where: str | None = None, *, through: bool = True) -> tuple[Flow, Records]:
+    def _flow(
+        self, asked: Asked, where: str | None = None, *, through: bool = True, columns: Sequence[str] | None = None
+    ) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
         from pyspark import RDD
 
+        from whence.debug.asked import require_frame
         from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
 
         self._require_open()
+        require_running(self._spark)
         if isinstance(asked, str):
             from whence.debug.named import frame_by_name
 
@@ -216,12 +261,15 @@ class Session:
         if isinstance(asked, LineageRDD):
             from whence.rdd.flow import RddFlow
 
-            if where is not None:
-                raise WhenceError("`where` picks rows of tables; of an RDD ask about rdd.filter(...).")
+            if where is not None or columns is not None:
+                raise WhenceError(
+                    "`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...)."
+                )
             return RddFlow.of(asked)
+        require_frame(asked)
         if where is not None:
             asked = asked.where(where)
-        flow = SqlFlow(self.lineage(asked, through=through))
+        flow = SqlFlow(self.lineage(asked, through=through, columns=columns))
         return flow, flow.all()
 
     def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
@@ -288,13 +336,13 @@ class Session:
 
         return open_flow(product, self._store.files.below("actors"))
 
-    def lineage(self, df: DataFrame, *, through: bool = True) -> SqlLineage:
+    def lineage(self, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
         from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
-        return SqlLineage(self._plans(), df, through=through)
+        return SqlLineage(self._plans(), df, through=through, columns=columns)
 
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst
@@ -316,8 +364,7 @@ class Session:
                 "This is not a DataFrame of the Spark application that whence is attached to. "
                 "Attach to its own session: whence.attach(df.sparkSession)."
             )
-        if self._spark._sc._jsc is None:
-            raise ForeignDataFrame("The Spark session of this DataFrame is stopped; start one and attach to it.")
+        require_running(self._spark)
 
     # --- RDDs
 
@@ -435,7 +482,8 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-        self._questions.close()
+        if self._questions is not None:
+            self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 

@@ -156,10 +156,16 @@ class Actor:
         return _revive, (self.spec, self._files, self._mode, self._task, self._teller, self._to_ship())
 
     def _to_ship(self) -> Any:
-        module = sys.modules.get("pyspark.core.context")
+        module = sys.modules.get("pyspark")
         context = module.SparkContext._active_spark_context if module and _spark_task() is None else None
         if context is not None and context is not self._accumulator_context:
             self._accumulator, self._accumulator_context = context.accumulator([], _Committed()), context
+        if context is None and "pyspark.sql.connect.session" in sys.modules and _spark_task() is None:
+            warnings.warn(
+                f"{self} is sent to another process, and this one is a client of Spark Connect. What it captures in a "
+                "Spark task is kept only within `with actor.task(key) as task: task.capture(...)`.",
+                stacklevel=2,
+            )
         return self._accumulator
 
     def _open(self) -> Log:

@@ -11,11 +11,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pyspark import RDD, StorageLevel
-from pyspark.core.rdd import Partitioner, PipelinedRDD
 
 from whence.rdd.stages import Base, Node, StageInfo, Step, View, batch_of, bottom_up, flat_view, python_rdd, segments
 from whence.rdd.wire import Origin, Tagged
 from whence.rdd.worker import Segment, Shuffle, Stage, without_lineage
+from whence.spark.names import Partitioner, PipelinedRDD
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from pyspark.core.rdd import portable_hash
 from pyspark.errors import PySparkRuntimeError
 from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
@@ -24,6 +23,7 @@ from whence.rdd.codec import AnyInts
 from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
 from whence.rdd.narrow import PIECE, Narrow
 from whence.rdd.wire import Chunk, Measure, Origin, Tag, tagged
+from whence.spark.names import portable_hash
 
 _OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
 
@@ -479,6 +479,6 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
 
     if function is portable_hash or getattr(function, "__qualname__", "") == "portable_hash":
         if "PYTHONHASHSEED" not in os.environ:
-            raise PySparkRuntimeError(errorClass="PYTHON_HASH_SEED_NOT_SET", messageParameters={})
+            raise PySparkRuntimeError(None, "PYTHON_HASH_SEED_NOT_SET", {})
         return hashed
     return one_by_one

@@ -6,9 +6,9 @@ import hashlib
 import threading
 from base64 import urlsafe_b64encode
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from whence.serve.problems import Problem, not_found
 from whence.serve.rights.callers import LOCAL, Caller
@@ -21,6 +21,7 @@ from whence.store.texts import DatasetTexts, RunTexts
 
 Json = dict[str, Any]
 _MOST_CALLERS = 256
+_Told = TypeVar("_Told")
 
 
 class Service:
@@ -35,7 +36,8 @@ class Service:
         self.secret = self.catalog.secret()
         self._texts: DatasetTexts | None = None
         self._sights: OrderedDict[Caller, Sight] = OrderedDict()
-        self._ids: dict[int, str] = {}
+        self.ids: Mapping[int, str] = Remembered(lambda number: self.opaque("dataset", str(number)))
+        self._nodes: tuple[Snapshot, Remembered[bytes]] | None = None
         self._lock = threading.Lock()
 
     def view(self, caller: Caller = LOCAL) -> View:
@@ -65,10 +67,26 @@ class Service:
         return urlsafe_b64encode(digest.digest()).decode()
 
     def dataset_id(self, number: int) -> str:
-        found = self._ids.get(number)
-        if found is None:
-            self._ids[number] = found = self.opaque("dataset", str(number))
-        return found
+        return self.ids[number]
+
+    def node_texts(self, snapshot: Snapshot, make: Callable[[int], bytes]) -> Mapping[int, bytes]:
+        """What is told of each dataset to those who see everything; kept as long as nothing changes."""
+        held = self._nodes
+        if held is None or held[0] is not snapshot:
+            self._nodes = held = snapshot, Remembered(make)
+        return held[1]
+
+
+class Remembered(dict[int, _Told]):
+    """Made when it is first asked for."""
+
+    def __init__(self, make: Callable[[int], _Told]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, number: int) -> _Told:
+        self[number] = told = self._make(number)
+        return told
 
 
 class View:
@@ -91,6 +109,9 @@ class View:
 
     def id_of(self, number: int) -> str:
         return self.service.dataset_id(number) if self.sees(number) else self.masked_id(str(number))
+
+    def ids_of(self, numbers: Iterable[int]) -> Mapping[int, str]:
+        return self.service.ids if self.sees_all else {number: self.id_of(number) for number in numbers}
 
     def masked_id(self, what: str) -> str:
         return self.service.opaque("masked", self.caller.name, what)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from whence.spark.release import release_of
 from whence.store.private import is_own
 
 
@@ -35,6 +36,7 @@ def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
 def jar_of(spark: SparkSession, stem: str, source: str) -> str:
     """The path of a jar with the classes of this source, compiled once for each version of Spark and Java."""
     jvm: Any = spark._jvm
+    source = release_of(spark).java(source)
     java = jvm.java.lang.System.getProperty("java.specification.version")
     key = hashlib.sha256(f"{source}\0{spark.version}\0{java}".encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

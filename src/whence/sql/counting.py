@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import operators
+from whence.spark.frames import to_arrow
 from whence.sql.blocks import Link, Place, Reading, ReadingPlace, attrs_of, origin, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
 from whence.sql.evaluation import Evaluation, Identities, ids_of, rows_at
@@ -41,7 +44,6 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
         evaluation.reach(place.block)
     told = [place for place in places if place.annotated.links and _are_apart(place.node, readings)]
     counts = _counted_at(evaluation, [place for place in places if place not in told])
-    c = evaluation.c
     for number, block in list(evaluation.blocks.items()):
         links = {origin(link): link for link in block.annotated.links}
         here = [place for place in told if place.block == number]
@@ -50,19 +52,76 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
         distinct = list(dict.fromkeys(shapes.values()))
         if not distinct:
             continue
-        kept = evaluation.selected(number)
-        names = {id_of(attr): f"a{i}" for i, attr in enumerate(c.output(kept.plan))}
-        frame = _numbered(c, kept, c.output(kept.plan), told=True)
-        columns = []
-        for shape in distinct:
-            there = F.coalesce(*[F.when(_is_there(links[key], names), 1) for key in shape])
-            row = F.struct(*[F.col(names[id_of(a)]) for a in attrs_of([links[key] for key in shape])])
-            columns.append(F.count_distinct(F.when(there.isNotNull(), row)))
-        with c.quietly():
-            numbers = frame.agg(*columns).collect()[0]
+        numbers = _rows_apart(evaluation, number, [[links[key] for key in shape] for shape in distinct])
         for place in here:
             counts[place] = numbers[distinct.index(shapes[place])]
     return tuple(counts[place] for place in places)
+
+
+def _rows_apart(evaluation: Evaluation, number: int, shapes: Sequence[Sequence[Link]]) -> list[int]:
+    """How many different rows the identities of each of these sets of links tell, in one block."""
+    if number in evaluation.groups and all(len(shape) == 1 for shape in shapes):
+        return [evaluation.rows_in(number)] * len(shapes)
+    kept = evaluation.selected(number)
+    counts = [kept.total if _all_apart(evaluation, shape) else None for shape in shapes]
+    left = [shape for shape, count in zip(shapes, counts, strict=True) if count is None]
+    found = iter(_distinct_rows(evaluation.c, kept, left) if left else [])
+    return [next(found) if count is None else count for count in counts]
+
+
+def _all_apart(evaluation: Evaluation, shape: Sequence[Link]) -> bool:
+    return any(isinstance(link, Reading) and evaluation.is_once(link) and link.always for link in shape)
+
+
+def _distinct_rows(c: Catalyst, kept: Kept, shapes: Sequence[Sequence[Link]]) -> Sequence[int]:
+    attrs = attrs_of([link for shape in shapes for link in shape])
+    at = {id_of(attr): i for i, attr in enumerate(attrs)}
+    frame = _numbered(c, kept, attrs, told=True)
+    if kept.local:
+        with c.quietly():
+            rows = frame.collect()
+        return [
+            len({tuple(row[at[id_of(a)]] for a in attrs_of(shape)) for row in rows if _is_in(shape, row, at)})
+            for shape in shapes
+        ]
+    if kept.total * len(attrs) <= MOST_VALUES:
+        with c.quietly():
+            table = frame.toArrow().combine_chunks()
+        return [_different(shape, table, at) for shape in shapes]
+    columns = []
+    names = {key: f"a{i}" for key, i in at.items()}
+    for shape in shapes:
+        there = F.coalesce(*[F.when(_is_there(link, names), 1) for link in shape])
+        columns.append(
+            F.count_distinct(F.when(there.isNotNull(), F.struct(*[names[id_of(a)] for a in attrs_of(shape)])))
+        )
+    with c.quietly():
+        return list(frame.agg(*columns).collect()[0])
+
+
+def _different(shape: Sequence[Link], table: pa.Table, at: Mapping[int, int]) -> int:
+    """The number of different rows, among those that are there at one of the links."""
+
+    def is_there(link: Link) -> pa.Array:
+        tests = [pc.equal(table.column(at[id_of(attr)]), branch) for attr, branch in link.when]
+        return reduce(pc.and_kleene, tests, pc.is_valid(table.column(at[id_of(link.present)])))
+
+    there = table.filter(reduce(pc.or_kleene, [is_there(link) for link in shape]))
+    codes, known = np.zeros(there.num_rows, dtype=np.int64), 1
+    for attr in attrs_of(shape):
+        column = there.column(at[id_of(attr)]).combine_chunks().dictionary_encode(null_encoding="encode")
+        if known * len(column.dictionary) >= 2**62:
+            told = pa.array(codes).dictionary_encode()
+            codes, known = told.indices.to_numpy().astype(np.int64), len(told.dictionary)
+        codes, known = codes * len(column.dictionary) + column.indices.to_numpy(), known * len(column.dictionary)
+    return int(pc.count_distinct(pa.array(codes)).as_py())
+
+
+def _is_in(shape: Sequence[Link], row: Sequence[object], at: Mapping[int, int]) -> bool:
+    return any(
+        row[at[id_of(link.present)]] is not None and all(row[at[id_of(attr)]] == branch for attr, branch in link.when)
+        for link in shape
+    )
 
 
 def _counted_at(evaluation: Evaluation, places: Sequence[Place]) -> dict[Place, int]:
@@ -147,7 +206,7 @@ def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Readi
             there = [np.array([value is not None for value in column], dtype=bool) for column in values]
             values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
         else:
-            table = frame.toArrow()
+            table = to_arrow(frame)
             values = [column.fill_null(0).to_numpy().astype(np.int64) for column in table.columns]
             there = [column.is_valid().to_numpy() for column in table.columns]
     at = {id_of(attr): i for i, attr in enumerate(attrs)}

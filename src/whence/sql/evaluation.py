@@ -30,9 +30,9 @@ from whence.sql.blocks import (
     origin,
     same_branches,
 )
-from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, id_of
+from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, class_name, id_of
 from whence.sql.lineage import SqlLineage
-from whence.sql.selection import asked_by_key
+from whence.sql.selection import asked_by_key, is_one_group
 from whence.sql.sources import FILE, ROW, identify
 from whence.sql.stored import Answer, answers
 
@@ -95,6 +95,9 @@ class Evaluation:
     stored: set[int] = field(default_factory=set)
     # Blocks of which every row lies on the way, known without computing them.
     whole: set[int] = field(default_factory=set)
+    # Blocks that are not computed, since their rows are groups that are asked for by key: the grouping, and what its
+    # own rows must meet.
+    groups: dict[int, tuple[Lookup, Expr | None]] = field(default_factory=dict)
     # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
     identities: dict[int, Identities] = field(default_factory=dict)
@@ -110,7 +113,9 @@ class Evaluation:
         carried = [] if self.output is None else [self.output]
         here = c.filter(c.conjunction([c.is_not_null(links[0].present), *in_branches(c, links)]), kept)
         ids = c.project([*carried, *links[0].attrs], here)
-        return ids if len(links) == 1 and self.is_once(links[0]) else c.distinct(ids)
+        if len(links) == 1 and self.is_once(links[0]):
+            return ids
+        return c.distinct_on_driver(ids) if class_name(kept) == "LocalRelation" else c.distinct(ids)
 
     def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
         """Identities of the witnesses at these readings, in as few queries as can be."""
@@ -170,6 +175,15 @@ class Evaluation:
                 self._selected[number] = self.c.keep(self._selections[number])
         return self._selected[number]
 
+    def rows_in(self, number: int) -> int:
+        """How many rows of a block lie on the way; one group, asked for by its key, is not computed for that."""
+        self._work_out(number)
+        if number not in self._selected and number in self.groups:
+            link, below = self.groups[number]
+            if is_one_group(self.c, link, below):
+                return 1 if below is None else min(1, self.rows_in(link.block.number))
+        return self.selected(number).total
+
     def is_once(self, link: Reading) -> bool:
         return link.once and self.output is None
 
@@ -226,6 +240,7 @@ def _descend(evaluation: Evaluation, block: Block, condition: Expr | None = None
     link, below = by_key
     if below is None:
         evaluation.whole.add(block.number)
+    evaluation.groups[block.number] = (link, below)
     _descend(evaluation, link.block, below)
 
 
@@ -406,7 +421,12 @@ def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:
 
 
 def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame, also: Sequence[ReadingPlace] = ()) -> Column:
-    """Where a row stands: its file and row, or its position. `also`: other readings of the dataset that ids are of."""
+    """Where a row stands: its file and row, its position, or `table@commit#row id`.
+
+    `also`: other readings of the dataset that ids are of."""
+    if reading.dataset.by_row_id:
+        number = F.concat(F.lit("#"), F.col(ROW).cast("string"))
+        return F.concat(F.lit(f"{reading.dataset.name}@"), F.col(FILE).cast("string"), number)
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
         for path in sorted({path for place in (reading, *also) for path in c.files(place.leaf.plan)}):

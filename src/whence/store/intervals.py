@@ -45,9 +45,22 @@ def union(one: Intervals, other: Intervals) -> Intervals:
 
 
 def difference(one: Intervals, other: Intervals) -> Intervals:
-    """What is in `one` and not in `other`: a sweep over the places where either begins or ends."""
+    """What is in `one` and not in `other`."""
     if not len(other.first) or not len(one.first):
         return one
+    nearest = np.searchsorted(other.first, one.last, side="right") - 1  # the last of `other` that begins before the end
+    begins, ends = other.first[nearest], other.last[nearest]
+    apart = (nearest < 0) | (ends < one.first)
+    covered = ~apart & (begins <= one.first) & (ends >= one.last)
+    partly = ~(apart | covered)
+    kept = Intervals(one.first[apart], one.last[apart])
+    if not partly.any():
+        return kept
+    return union(kept, _swept(Intervals(one.first[partly], one.last[partly]), other))
+
+
+def _swept(one: Intervals, other: Intervals) -> Intervals:
+    """The difference by a sweep over the places where either begins or ends."""
     places = np.concatenate([one.first, one.last + 1, other.first, other.last + 1])
     here = np.concatenate([np.ones(len(one.first)), -np.ones(len(one.first)), np.zeros(2 * len(other.first))])
     there = np.concatenate([np.zeros(2 * len(one.first)), np.ones(len(other.first)), -np.ones(len(other.first))])
@@ -59,11 +72,18 @@ def difference(one: Intervals, other: Intervals) -> Intervals:
     return _joined(places[kept], ends[kept] - 1)
 
 
+def changes(ordered: Numbers) -> NDArray[np.bool_]:
+    """Where a value differs from the one before it; the first does."""
+    found = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+    return found
+
+
 def _joined(first: Numbers, last: Numbers) -> Intervals:
     if not len(first):
         return Intervals(first, last)
     order = np.argsort(first, kind="stable")
     first, last = first[order], np.maximum.accumulate(last[order])
-    begins = np.append(True, first[1:] > last[:-1] + 1)
-    ends = np.append(begins[1:], True)
-    return Intervals(first[begins], last[ends])
+    marks = np.ones(len(first) + 1, dtype=bool)  # where a range begins, and where the one before ends
+    np.greater(first[1:], last[:-1] + 1, out=marks[1:-1])
+    return Intervals(first[marks[:-1]], last[marks[1:]])

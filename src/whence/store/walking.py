@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from whence.store.copy import EdgeTable
-from whence.store.intervals import Intervals, Numbers, difference, intervals, union
+from whence.store.intervals import Intervals, Numbers, changes, difference, intervals, union
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ def unique(numbers: Numbers) -> Numbers:
     if len(numbers) < 2:
         return numbers
     ordered = np.sort(numbers)
-    found: Numbers = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    found: Numbers = ordered[changes(ordered)]
     return found
 
 
@@ -67,7 +67,7 @@ def walk(
         frontier = difference(found, seen)
         datasets = frontier.datasets  # in order, since the ranges are
         fresh = datasets[~is_known[datasets]]
-        fresh = fresh[np.append(True, fresh[1:] != fresh[:-1])] if len(fresh) else fresh
+        fresh = fresh[changes(fresh)]
         is_known[fresh] = True
         reached.append(fresh)
     return _told(table, hits, [np.full(len(some), n) for n, some in enumerate(hits, 1)], *_levels(reached))
@@ -116,7 +116,7 @@ def _told(
     keys = table.source[places].astype(np.int64) << 36 | table.target[places].astype(np.int64) << 8 | table.kind[places]
     by_key = np.argsort(keys, kind="stable")  # within a group the nearest comes first, as it did before
     ordered = keys[by_key]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    starts = np.flatnonzero(changes(ordered))
     least = depth[by_key[starts]]
     latest = np.maximum.reduceat(places[by_key], starts)
     order = np.lexsort((latest, least))

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD
+from pyspark import RDD
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.debug.attached import Attached
@@ -98,6 +98,11 @@ class Guard:
             error.add_note(note)
         else:
             print(note, file=sys.stderr)
+
+    def _repr_html_(self) -> str:
+        from whence.model.html import paragraph
+
+        return paragraph("No record has failed.") if self.culprit is None else self.culprit._repr_html_()
 
 
 def guard(session: Attached, home: Path, relay: Relay, on_error: str) -> Guard:
@@ -363,8 +368,9 @@ class Search:
     def _witnesses(self, asked: DataFrame) -> Iterator[SourceRows]:
         trace = self._session.backward(asked)
         for name in trace.sources:
-            rows = tuple(trace.first_rows(name, SHOWN_ROWS))
-            yield SourceRows(name, rows, tuple(sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))))
+            rows, lines = trace.first_placed(name, 10 * SHOWN_ROWS)
+            places = lines or sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))
+            yield SourceRows(name, tuple(rows[:SHOWN_ROWS]), tuple(places))
 
 
 def _has_pandas() -> bool:

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.debug.guard.batch_worker import Given, call_batch, failing_like, part, size, smallest_like, wrapped
 from whence.debug.guard.findings_worker import Drop
 from whence.debug.guard.kinds import Kind
 from whence.debug.guard.worker import LastStarted, told
+from whence.spark.names import SkipRestOfInputTableException
 
 FOUND = ".found"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from whence.model.lineage import EVERY_COLUMN
+from whence.serve.jsons import dumps
 from whence.serve.problems import not_found, too_costly
 from whence.serve.view import Json, View
 from whence.store import graph, walking
@@ -23,9 +25,23 @@ SECONDS = 10.0
 MOST_LINKS = 300_000
 MOST_EDGES = 200_000
 _CHUNK = 500
+# Threads that all compute take turns anyway: one after the other has most of them done sooner.
+_TURN = threading.Lock()
 
 ColumnKey = tuple[int, str, int, str, str, str, bool]
 """Source and its column, target and its column, kind, subtype, masking."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Datasets, nearest first, and edges (places in the snapshot's table), each with its depth."""
+
+    root: int
+    numbers: Numbers
+    depths: Numbers
+    edges: Numbers
+    edge_depths: Numbers
+    truncated: bool
 
 
 def lineage(
@@ -46,8 +62,42 @@ def lineage(
         require_column(view, root, column)
         found = column_walk(view, root, direction, depth, when, column, indirect)
         return _column_graph(view, root, found, limit)
+    graph = dataset_graph(view, root, last_version(view, root, when), direction, depth, when, limit)
+    nodes = [node(view, number, at) for number, at in zip(graph.numbers.tolist(), graph.depths.tolist(), strict=True)]
+    edges = edge_items(view, graph.edges, graph.edge_depths)
+    return {"root": view.id_of(root), "nodes": nodes, "edges": edges, "truncated": graph.truncated}
+
+
+def lineage_text(view: View, **asked: Any) -> bytes:
+    """The same as JSON. What is told of a dataset is put into words once, not for every question that reaches it."""
+    if asked.get("level") == "column" or asked.get("column") is not None or not view.sees_all:
+        return dumps(lineage(view, **asked))
+    as_of = asked.get("as_of")
+    root = view.find(asked.get("namespace"), asked["name"], as_of)
+    when = None if as_of is None else as_of.timestamp()
+    last = last_version(view, root, when)
+    # Each without its depth; the slice is also a copy, since orjson's own bytes hold on to a kilobyte each.
+    texts = view.service.node_texts(view.snapshot, lambda number: dumps(node(view, number, 0))[:-2])
+    with _TURN:
+        graph = dataset_graph(view, root, last, asked["direction"], asked["depth"], when, asked["limit"])
+        nodes = [
+            b"%b%d}" % (texts[number], at)
+            for number, at in zip(graph.numbers.tolist(), graph.depths.tolist(), strict=True)
+        ]
+        return b'{"root":%b,"nodes":[%b],"edges":%b,"truncated":%b}' % (
+            dumps(view.id_of(root)),
+            b",".join(nodes),
+            dumps(edge_items(view, graph.edges, graph.edge_depths)),
+            dumps(graph.truncated),
+        )
+
+
+def dataset_graph(
+    view: View, root: int, last: int, direction: str, depth: int, when: float | None, limit: int
+) -> Graph:
+    """`last`: the newest version of the root at that time."""
     table = view.snapshot.edges
-    walked = dataset_walk(view, root, direction, depth, when)
+    walked = _walk(view, root, last, direction, depth, when)
     kept, depths = _by_name(view, walked) if view.sees_all else _by_order(view, walked)
     truncated = len(kept) > limit
     edges, edge_depths = walked.edges, walked.edge_depths
@@ -57,9 +107,7 @@ def lineage(
         is_kept[kept] = True
         inside = is_kept[table.source[edges]] & is_kept[table.target[edges]]
         edges, edge_depths = edges[inside], edge_depths[inside]
-    nodes = [node(view, number, at) for number, at in zip(kept.tolist(), depths.tolist(), strict=True)]
-    told = edge_items(view, edges, edge_depths)
-    return {"root": view.id_of(root), "nodes": nodes, "edges": told, "truncated": truncated}
+    return Graph(root, kept, depths, edges, edge_depths, truncated)
 
 
 def _by_name(view: View, walked: walking.Walked) -> tuple[Numbers, Numbers]:
@@ -83,12 +131,12 @@ def node(view: View, number: int, depth: int, columns: bool = False) -> Json:
         "namespace": known.namespace,
         "name": known.name,
         "kind": known.kind,
-        "depth": depth,
         "dropped": None if known.dropped is None else _moment(known.dropped),
         "failed": view.snapshot.failed.get(number),
     }
     if columns:
         told["columns"] = list(known.columns)
+    told["depth"] = depth
     return told
 
 
@@ -99,7 +147,7 @@ def _moment(at: float | None) -> datetime | None:
 def edge_items(view: View, places: Numbers, depths: Numbers | Sequence[int]) -> list[Json]:
     table = view.snapshot.edges
     sources, targets = table.source[places].tolist(), table.target[places].tolist()
-    ids = {number: view.id_of(number) for number in {*sources, *targets}}
+    ids = view.ids_of({*sources, *targets})
     kinds, runs, zone = table.kinds, table.runs, timezone.utc
     moments = datetime.fromtimestamp
     return [
@@ -113,8 +161,11 @@ def edge_items(view: View, places: Numbers, depths: Numbers | Sequence[int]) -> 
 
 
 def dataset_walk(view: View, root: int, direction: str, depth: int | None, when: float | None) -> walking.Walked:
+    return _walk(view, root, last_version(view, root, when), direction, depth, when)
+
+
+def _walk(view: View, root: int, last: int, direction: str, depth: int | None, when: float | None) -> walking.Walked:
     table = view.snapshot.edges
-    last = last_version(view, root, when)
     ways = []
     if direction in (BACKWARD, BOTH):
         ways.append(walking.walk(table, root, last, last, True, depth, when))

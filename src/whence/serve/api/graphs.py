@@ -11,7 +11,7 @@ from starlette.responses import Response
 from whence.serve.answers.diff import diff as compare
 from whence.serve.answers.impact import impact as after
 from whence.serve.answers.impact import impact_csv as after_csv
-from whence.serve.answers.lineage import lineage as walk
+from whence.serve.answers.lineage import lineage_text
 from whence.serve.api import parameters as p
 from whence.serve.api import routes
 from whence.serve.api import shapes as s
@@ -24,7 +24,7 @@ router = routes.router()
 @router.get("/lineage", responses=answers(s.LineageShape, 404, 409))
 def lineage(request: Request, asked: Annotated[p.LineageAsked, Query()]) -> Response:
     """The graph behind a dataset, after it, or both, nearest first."""
-    return reply(request, walk(view_of(request), **asked.model_dump()))
+    return reply_bytes(request, lineage_text(view_of(request), **asked.model_dump()), "application/json")
 
 
 @router.get("/diff", responses=answers(s.DiffShape, 404, 409))
