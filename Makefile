@@ -6,7 +6,7 @@ LAKES ?= 4.0
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
-BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve
+BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve yesterday
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
