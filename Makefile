@@ -8,16 +8,19 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/examples
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster tests/examples
 
-.PHONY: help demo test test-services test-page test-lakes test-recipes fuzz coverage check docs site notebooks pictures dist clean $(BENCHES:%=bench-%)
+.PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in two lanes side by side"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
+	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt and pandera, the real ones, in an environment of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
@@ -31,7 +34,7 @@ help:
 	@echo "make clean      remove .venv and what tools left behind"
 
 demo:
-	@$(SETUP)
+	@$(SETUP) spark cli
 	@$(BIN)/whence demo
 
 test:
@@ -43,6 +46,11 @@ test-services:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
 	@$(if $(ARGS),true,$(MAKE) --no-print-directory test-recipes)
+
+# Spark's standalone cluster on loopback, and stores that it reaches. What is not to be had is said.
+test-cluster:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/pytest tests/cluster -rs $(ARGS)
 
 # The page: its pieces with vitest, the whole in chromium over a real server. What is missing is said.
 test-page:
@@ -57,6 +65,10 @@ test-lakes:
 	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
 	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-lakes/bin/pytest tests/lakes $(ARGS)
+
+# Each release in an environment of its own; a whole run writes the table in docs/versions.md.
+test-versions:
+	@$(PYTHON3) scripts/versions.py $(ARGS)
 
 # dbt pins much of what others use too.
 test-recipes:
@@ -109,5 +121,5 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-lakes .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		.coverage htmlcov dist build site ui/node_modules src/whence/serve/page

@@ -66,10 +66,10 @@ def example() -> tuple[str, str]:
 
 
 def extras(wheel: Path) -> str:
-    """What a machine without Spark and Java needs besides."""
+    """What a machine without Spark and Java needs besides, and the command."""
     archive = zipfile.ZipFile(wheel)
     told = archive.read(next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))).decode()
-    return ",".join(name for name in ("java", "spark") if f"Provides-Extra: {name}\n" in told)
+    return ",".join(name for name in ("cli", "java", "spark") if f"Provides-Extra: {name}\n" in told)
 
 
 def try_it(wheel: Path, home: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from whence.model.text import visible
 
@@ -41,4 +42,7 @@ def working(what: str) -> Iterator[None]:
 
 
 def _watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    """In a notebook a line that changes is a widget; where there are none, rich would warn instead of showing it."""
+    if "ipykernel" in sys.modules:
+        return find_spec("ipywidgets") is not None
+    return sys.stderr.isatty()

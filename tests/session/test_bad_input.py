@@ -17,6 +17,18 @@ def test_what_is_no_dataframe(w: whence.Session, thing: object) -> None:
         w.backward(thing)  # type: ignore[arg-type]
 
 
+def test_rows_that_left_spark_say_what_to_ask_instead(w: whence.Session, spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 'O\\'Hara' AS name, 3 AS n, NULL AS nothing")
+    with pytest.raises(whence.ForeignDataFrame, match=r"This is a Row.*report\.where\(") as said:
+        w.backward(frame.first())  # type: ignore[arg-type]
+    condition = eval(str(said.value).partition("where(")[2].rpartition("))")[0])
+    assert frame.where(condition).count() == 1
+    with pytest.raises(whence.ForeignDataFrame, match=r"pandas DataFrame.*toPandas"):
+        w.backward(frame.toPandas())
+    with pytest.raises(whence.WhenceError, match=r"of the type string.*length\(name\)"):
+        w.backward(frame).influence("name")
+
+
 def test_a_name_that_nobody_knows(w: whence.Session) -> None:
     with pytest.raises(whence.WhenceError, match="no table, view or path 'orders'"):
         w.backward("orders")

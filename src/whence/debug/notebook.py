@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.debug.saving import plain_rows
+from whence.debug.saving import PLACE, plain_rows
 from whence.model import Dataset
 from whence.model.lineage import ColumnEdge, Edge
 from whence.model.text import readable
@@ -70,8 +70,11 @@ def show_trace(trace: Trace, height: int = HEIGHT) -> Shown:
     ]
     sources = []
     for name, count in trace.witness_counts.items():
-        first = plain_rows(trace.first_rows(name, FIRST_ROWS)) if count else ()
-        sources.append({"name": name, "rows": count, "columns": list(trace.sources[name].columns), "first": first})
+        rows, lines = trace.first_placed(name, FIRST_ROWS) if count else ([], [])
+        columns, first = list(trace.sources[name].columns), plain_rows(rows)
+        if lines:
+            columns, first = [PLACE, *columns], tuple((line, *row) for row, line in zip(first, lines, strict=True))
+        sources.append({"name": name, "rows": count, "columns": columns, "first": first})
     title = f"{trace.direction} over {', '.join(trace.witness_counts) or 'no source'}"
     told = {"steps": steps, "sources": sources, "exact": trace.exact, "notes": list(trace.notes)}
     witnesses = sum(trace.witness_counts.values())

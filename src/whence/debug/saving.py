@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from whence.store.catalog import Catalog
 
 
+PLACE = "place"
+"""The column that says on which line of which file a witness stands."""
+
+
 def save(trace: Trace, catalog: Catalog, name: str | None = None) -> str:
     """Write the trace down; the id by which the server and `whence` know it."""
     picture = picture_of(trace, catalog)
@@ -40,10 +44,13 @@ def picture_of(
     witnesses = trace.witness_counts
     for number, (source, count) in enumerate(witnesses.items()):
         with working(f"reading the first witnesses of {source}"):
-            rows = trace.first_rows(source, most) if count else []
+            rows, lines = trace.first_placed(source, most) if count else ([], [])
         namespace, name, kind = dataset_named(catalog, trace.full_name(source))
-        frame = trace.sources[source]
-        sources.append(PictureSource(number, namespace, name, kind, count, columns_of(frame), plain_rows(rows)))
+        columns, first = columns_of(trace.sources[source]), plain_rows(rows)
+        if lines and PLACE not in dict(columns):
+            columns = (*columns, (PLACE, "string"))
+            first = tuple((*row, line) for row, line in zip(first, lines, strict=True))
+        sources.append(PictureSource(number, namespace, name, kind, count, columns, first))
         said(0.4 + 0.5 * (number + 1) / len(witnesses))
     return Picture(trace.exact, trace.notes, trace.widened, trace.ended, steps, tuple(sources))
 

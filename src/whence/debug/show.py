@@ -1,8 +1,11 @@
-"""A trace for the eye: the steps as a tree with row counts, the sources with their first rows, and if it is exact."""
+"""A trace for the eye: the steps as a tree with row counts, the sources with their first rows, and if it is exact.
+
+Operators in a row stand below each other; only where inputs meet the tree goes deeper. Projections are folded away."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -10,8 +13,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from rich.tree import Tree
 
+from whence.model.html import html_table
 from whence.model.text import readable, visible
 from whence.progress import working
 
@@ -21,14 +24,26 @@ if TYPE_CHECKING:
     from whence.debug.trace import Trace
 
 FIRST_ROWS = 5
-_WIDTH = 120
+_WIDTH = 100
+_DEEPEST = 8
+"""Beyond this, inputs of joins of joins stand as deep as the join itself."""
+_FOLDED = "Project"
 
 
 @dataclass(frozen=True)
 class _StepLine:
+    operator: str
     text: str
     depth: int
     rows: int
+
+
+@dataclass
+class _Branch:
+    """Operators in a row, and the branches of the last one's inputs."""
+
+    steps: list[_StepLine] = field(default_factory=list)
+    inputs: list[_Branch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,7 @@ class _SourceTable:
     rows: int
     columns: tuple[str, ...]
     first: tuple[Row, ...]
+    places: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class Picture:
 def picture_of(trace: Trace) -> Picture:
     counts = trace.step_counts()
     steps = tuple(
-        _StepLine(readable(step.text), step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
+        _StepLine(step.operator, step.text, step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
     )
     with working("reading the first witness rows"):
         sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
@@ -62,44 +78,99 @@ def picture_of(trace: Trace) -> Picture:
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
-    frame = trace.sources[name]
-    first = tuple(trace.first_rows(name, FIRST_ROWS)) if count else ()
-    return _SourceTable(name, count, tuple(frame.columns), first)
+    columns = tuple(trace.columns_of(name))
+    rows, places = trace.first_placed(name, FIRST_ROWS) if count else ([], [])
+    return _SourceTable(name, count, columns, tuple(rows), tuple(place.rsplit("/", 1)[-1] for place in places))
 
 
 def as_text(trace: Trace) -> str:
     picture = picture_of(trace)
     out = StringIO()
     console = Console(file=out, width=_WIDTH, force_terminal=False, highlight=False, markup=False, emoji=False)
-    console.print(_tree(picture))
+    lines = tree_lines(picture.steps, title(picture.direction))
     for source in picture.sources:
         console.print()
-        console.print(f"{visible(source.name)}: {_many(source.rows, 'witness', 'witnesses')}")
+        console.print(f"{visible(source.name)}: {many(source.rows, 'witness', 'witnesses')}")
         if source.first:
             console.print(_table(source))
     console.print()
     console.print(_exactness(picture))
-    return out.getvalue().rstrip()
+    return "\n".join([*lines, out.getvalue().rstrip()])
 
 
-def _tree(picture: Picture) -> Tree:
-    title = "the rows asked for" if picture.direction == "backward" else "the rows touched"
-    root = Tree(title)
-    stack: list[tuple[int, Tree]] = [(-1, root)]
-    for step in picture.steps:
-        while stack[-1][0] >= step.depth:
+def title(direction: str) -> str:
+    return "the rows asked for" if direction == "backward" else "the rows touched"
+
+
+def tree_lines(steps: Sequence[_StepLine], top: str) -> list[str]:
+    """The steps as lines of at most `_WIDTH` characters, each with its number of rows."""
+    shown, folded = _without_projections(steps)
+    lines = [top]
+
+    def draw(branch: _Branch, before: str, last: bool, deep: int) -> None:
+        for at, step in enumerate(branch.steps):
+            edge = ("└── " if last else "├── ") if at == 0 else ("    " if last else "│   ")
+            lines.append(_line(f"{before}{edge}", step))
+        inside = before + ("    " if last else "│   ") if deep < _DEEPEST else before
+        for at, below in enumerate(branch.inputs):
+            draw(below, inside, at == len(branch.inputs) - 1, deep + 1)
+
+    tops = _branches(shown)
+    for at, branch in enumerate(tops):
+        draw(branch, "", at == len(tops) - 1, 0)
+    if folded:
+        lines.append(f"({many(folded, 'projection is', 'projections are')} not shown; t.steps has all)")
+    return lines
+
+
+def _line(edge: str, step: _StepLine) -> str:
+    count = f"  ({many(step.rows, 'row', 'rows')})"
+    return edge + readable(step.text, max(_WIDTH - len(edge) - len(count), 20)) + count
+
+
+def _without_projections(steps: Sequence[_StepLine]) -> tuple[list[_StepLine], int]:
+    """What only picks and names columns is left out, unless there is nothing else."""
+    kept: list[_StepLine] = []
+    above: list[int] = []  # depths of the projections that the next step stands below
+    for step in steps:
+        while above and above[-1] >= step.depth:
+            above.pop()
+        if step.operator == _FOLDED:
+            above.append(step.depth)
+        else:
+            kept.append(_StepLine(step.operator, step.text, step.depth - len(above), step.rows))
+    return (kept, len(steps) - len(kept)) if kept else (list(steps), 0)
+
+
+def _branches(steps: Sequence[_StepLine]) -> list[_Branch]:
+    tops: list[_Branch] = []
+    stack: list[tuple[int, _Branch]] = []
+    for step in steps:
+        while stack and stack[-1][0] >= step.depth:
             stack.pop()
-        line = Text(f"{step.text}  ({_many(step.rows, 'row', 'rows')})")
-        stack.append((step.depth, stack[-1][1].add(line)))
-    return root
+        branch = _Branch([step])
+        (stack[-1][1].inputs if stack else tops).append(branch)
+        stack.append((step.depth, branch))
+    for branch in tops:
+        _join_chains(branch)
+    return tops
+
+
+def _join_chains(branch: _Branch) -> None:
+    while len(branch.inputs) == 1:
+        (only,) = branch.inputs
+        branch.steps += only.steps
+        branch.inputs = only.inputs
+    for below in branch.inputs:
+        _join_chains(below)
 
 
 def _table(source: _SourceTable) -> Table:
     table = Table(box=None, pad_edge=False, header_style="")
-    for name in source.columns:
+    for name in (*(["place"] if source.places else []), *source.columns):
         table.add_column(Text(visible(name)))
-    for row in source.first:
-        table.add_row(*[Text(visible(value)) for value in row])
+    for at, row in enumerate(source.first):
+        table.add_row(*[Text(visible(value)) for value in (*source.places[at : at + 1], *row)])
     if source.rows > len(source.first):
         table.add_row("…")
     return table
@@ -123,30 +194,20 @@ def _list(notes: tuple[str, ...]) -> list[str]:
     return [f"- {visible(note)}" for note in notes]
 
 
-def _many(count: int, one: str, more: str) -> str:
+def many(count: int, one: str, more: str) -> str:
     return f"{count:,} {one if count == 1 else more}"
 
 
 def as_html(trace: Trace) -> str:
     picture = picture_of(trace)
+    lines = tree_lines(picture.steps, title(picture.direction))
     parts = ['<div class="whence-trace" style="font-family: sans-serif; font-size: 90%">']
-    for step in picture.steps:
-        parts.append(
-            f'<div style="margin-left: {1.4 * step.depth:.1f}em"><code>{escape(step.text)}</code> '
-            f'<span style="color: #777">{_many(step.rows, "row", "rows")}</span></div>'
-        )
+    parts.append(f'<pre style="font-size: 90%">{escape(chr(10).join(lines))}</pre>')
     for source in picture.sources:
-        parts.append(
-            f"<p><b>{escape(source.name)}</b>: {_many(source.rows, 'witness', 'witnesses')}</p>" + _html_table(source)
-        )
+        parts.append(f"<p><b>{escape(source.name)}</b>: {many(source.rows, 'witness', 'witnesses')}</p>")
+        if source.first:
+            columns = (*(["place"] if source.places else []), *source.columns)
+            rows = [(*source.places[at : at + 1], *row) for at, row in enumerate(source.first)]
+            parts.append(html_table(columns, rows, more=source.rows > len(source.first)))
     parts.append(f"<p>{'<br>'.join(escape(line) for line in _exactness(picture).splitlines())}</p></div>")
     return "".join(parts)
-
-
-def _html_table(source: _SourceTable) -> str:
-    if not source.first:
-        return ""
-    head = "".join(f"<th>{escape(c)}</th>" for c in source.columns)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in source.first)
-    more = f'<tr><td colspan="{len(source.columns)}">…</td></tr>' if source.rows > len(source.first) else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}{more}</tbody></table>"

@@ -5,14 +5,15 @@ It speaks to flows alone (model/flow.py): the one that was asked, and those that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from whence.debug.frames import frame_of
 from whence.debug.legs import Leg
 from whence.model import Strategy, WhenceError
-from whence.model.flow import Proves, Queried, Records, Replays, Site, Step, roots_of
+from whence.model.flow import Flow, Proves, Queried, Records, Replays, Site, Step, Steps, roots_of
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
@@ -20,7 +21,9 @@ from whence.model.verdict import Verdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from whence.debug.attached import Attached
     from whence.debug.explain.explain import Explanation
+    from whence.debug.fixture.fixture import Fixture
     from whence.debug.notebook import Shown
     from whence.sql.question import ReadingRows
     from whence.sql.replay import ReplayedStep
@@ -49,6 +52,8 @@ class Trace:
         self.direction = direction
         self.saver: Callable[[str | None], str] | None = None
         """Writes this trace into the store of the session that it came from."""
+        self.session: Attached | None = None
+        """The session that it came from."""
 
     def save(self, name: str | None = None) -> str:
         """Keep the trace in the store: its steps with counts, and the first rows of each source; its id.
@@ -58,7 +63,41 @@ class Trace:
             raise WhenceError("This trace has no session, and so no store to be saved in: ask w.backward or w.forward.")
         return self.saver(name)
 
+    def fixture(
+        self,
+        path: str | Path,
+        *,
+        mask: Sequence[str] = (),
+        minimize: Callable[[list[Any]], bool] | None = None,
+        query: str | Callable[..., Any] | None = None,
+        overwrite: bool = False,
+        most: int = 10_000,
+    ) -> Fixture:
+        """A unit test of these rows, in a directory of its own: the witnesses of every source as small files, and a
+        test for pytest that runs the query on them and compares with the asked rows. It needs PySpark alone.
+
+        `mask`: columns whose values are exchanged; equality, order and NULL stay. `minimize`: a function that tells
+        whether result rows are wrong; only the source rows that it needs are written. `query`: "module:function" for
+        what is no SQL text. `most`: rows of one source (docs/debug.md)."""
+        from whence.debug.fixture.fixture import fixture
+
+        if self.session is None:
+            raise WhenceError("This trace has no session, which would run the test once: ask w.backward or w.forward.")
+        return fixture(
+            self, self.session, path, mask=mask, minimize=minimize, query=query, overwrite=overwrite, most=most
+        )
+
     # --- what was found
+
+    @property
+    def flow(self) -> Flow:
+        """The query, program, graph or workflow that was asked."""
+        return self._leg.flow
+
+    @property
+    def crosses(self) -> bool:
+        """Whether other flows made what the asked one reads."""
+        return bool(self._leg.crossed)
 
     @property
     def rows(self) -> DataFrame:
@@ -115,10 +154,10 @@ class Trace:
         return self._queried("readings").readings(self._leg.asked)
 
     @once
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> Steps:
         """The operators on the way, nearest the result first; behind those of the asked query, those of the flows that
         made what it reads."""
-        return tuple(step for _, _, step in self._steps)
+        return Steps(step for _, _, step in self._steps)
 
     @once
     def _steps(self) -> list[tuple[Leg, Step, Step]]:
@@ -165,6 +204,18 @@ class Trace:
         names = records.columns
         make = Row(*names) if len(set(names)) == len(names) and names else Row
         return [make(*value) for value in values]
+
+    def columns_of(self, source: str) -> list[str]:
+        return list(self._end(source)[2].columns)
+
+    def first_placed(self, source: str, count: int) -> tuple[list[Row], list[str]]:
+        """Some witnesses of a source, and where each stands, as file:line; no places where they are not lines."""
+        _, _, records = self._end(source)
+        placed = getattr(records, "first_placed", None)
+        found = None if placed is None else placed(count)
+        if found is None:
+            return self.first_rows(source, count), []
+        return [row for row, _ in found], [place for _, place in found]
 
     def first_records(self, source: str, count: int) -> list[str]:
         """Where some witnesses of a source stand: as `associations()` tells a record."""

@@ -11,11 +11,11 @@ from whence.model.flow import Flow, RecordId, Records, Site, told_by
 from whence.sql.flow import SqlFlow
 from whence.sql.lineage import SqlLineage
 from whence.sql.matching import matches
-from whence.sql.why_not import MOST_ROWS, Dropped
+from whence.sql.why_not import MOST_ROWS, Dropped, Fates
 from whence.sql.why_not import why_not as within_a_query
 
 
-def why_not(rows: Leg, to: SqlFlow, crossings: Crossings) -> tuple[Dropped, ...]:
+def why_not(rows: Leg, to: SqlFlow, crossings: Crossings) -> Fates:
     between = [site for site in to.inputs if crossings.behind(to, site)[0]]
     if isinstance(rows.flow, SqlFlow):
         told = [place for place in to.lineage.readings if not place.auxiliary]
@@ -27,7 +27,7 @@ def why_not(rows: Leg, to: SqlFlow, crossings: Crossings) -> tuple[Dropped, ...]
             raise WhenceError(f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows.")
         for one in records.ids():
             answers.append(_fate(rows.flow, site, one, to, between, crossings))
-    return tuple(answers)
+    return Fates(answers)
 
 
 def _fate(flow: Flow, site: Site, one: RecordId, to: SqlFlow, between: list[Site], crossings: Crossings) -> Dropped:

@@ -84,6 +84,17 @@ class Step:
         return visible(self.text)
 
 
+class Steps(tuple[Step, ...]):
+    """Operators on the way: a tuple, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        from whence.model.html import html_table
+        from whence.model.text import readable
+
+        rows = [(step.number, step.operator, readable(step.text), step.depth) for step in self]
+        return html_table(("number", "operator", "what it does", "depth"), rows)
+
+
 class Records(Protocol):
     """Some records of one site: few are values on the driver, many stay where they are."""
 

@@ -23,10 +23,10 @@ def visible(value: object, *, lines: bool = False, tabs: bool = False) -> str:
     return (_IN_LINES if lines else _IN_COLUMNS if tabs else _IN_A_LINE).sub(_spelled, str(value))
 
 
-def readable(text: str) -> str:
+def readable(text: str, longest: int = _LONGEST) -> str:
     """Spark's own line for an operator without the numbers it gives to columns."""
     plain = visible(_EXPRESSION_ID.sub("", text))
-    return plain if len(plain) <= _LONGEST else plain[: _LONGEST - 1] + "…"
+    return plain if len(plain) <= longest else plain[: longest - 1] + "…"
 
 
 def _spelled(found: re.Match[str]) -> str:

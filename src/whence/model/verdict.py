@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from whence.model.html import paragraph, rows_table
 from whence.model.text import shown
 
 
@@ -29,3 +30,10 @@ class Verdict:
             return "proven: the witnesses alone give the asked rows again"
         told = f"NOT proven: {len(self.missing)} rows missing, {len(self.extra)} rows too many"
         return "; ".join([told, *self.notes])
+
+    def _repr_html_(self) -> str:
+        parts = [paragraph(str(self))]
+        for name, rows in (("missing", self.missing), ("too many", self.extra)):
+            if rows:
+                parts += [f"<p><b>{name}</b></p>", rows_table(rows)]
+        return "".join(parts)

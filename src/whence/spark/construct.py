@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
+from whence.spark.release import release_of
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -75,6 +76,7 @@ class Making(Contents):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         jvm: Any = spark._jvm
+        self.adapter = release_of(spark)
         self._jvm: Any = jvm
         self._gateway: Any = spark._sc._gateway
         self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
@@ -85,6 +87,7 @@ class Making(Contents):
         self._some: Any = jvm.scala.Some
         self._none: JavaObject = jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
+        self._of_frames: JavaObject = self._to_seq(["__dataset_id", "__col_position"])
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
@@ -111,7 +114,7 @@ class Making(Contents):
         made = self._empty
         while left:
             some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
-            made = some if made is self._empty else made.appendedAll(some)
+            made = some if made is self._empty else self.adapter.appended(made, some)
             left = left[_AT_ONCE:]
         return made
 
@@ -122,8 +125,9 @@ class Making(Contents):
         return self._none
 
     def alias(self, expr: Expr, name: str) -> Expr:
-        """A named expression with a fresh id: its attribute never clashes with another's."""
-        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._empty)
+        """A named expression with a fresh id: its attribute never clashes with another's, and is no column of the
+        DataFrame that `expr` may be of, for which Spark would take it in a join."""
+        return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property
     def true(self) -> Expr:
@@ -227,6 +231,11 @@ class Making(Contents):
         analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
         return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
 
+    def unresolved(self, name: str) -> Expr:
+        """A column that the analyzer finds by its name."""
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedAttribute$"), "MODULE$").apply(self.seq([name]))
+
     def cast(self, expr: Expr, like: Attr) -> Expr:
         """`expr` in the type of `like`; NULL where it cannot be."""
         return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)
@@ -297,6 +306,17 @@ class Making(Contents):
     def negation(self, condition: Expr) -> Expr:
         return self._exprs.Not(condition)
 
+    def is_true(self, condition: Expr) -> Expr:
+        """True or false, never NULL."""
+        return self._exprs.Coalesce(self.seq([condition, self.parse("false")]))
+
+    def is_zero(self, expr: Expr) -> Expr:
+        return self.equal(expr, self.cast(self.parse("0"), expr))
+
+    def any_true(self, condition: Expr) -> Expr:
+        """An aggregate: whether the condition is true of a row of the group."""
+        return self._exprs.aggregate.Max(condition).toAggregateExpression()
+
     def or_less_than_zero(self, expr: Expr) -> Expr:
         """A number that is never NULL: -1 where it was."""
         return self._exprs.Coalesce(self.seq([expr, self.long(-1)]))
@@ -323,7 +343,7 @@ class Making(Contents):
         return self._plans.Project(self.seq(exprs), child)
 
     def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
-        return self._plans.Project(child.output().appendedAll(self.seq(exprs)), child) if exprs else child
+        return self._plans.Project(self.adapter.appended(child.output(), self.seq(exprs)), child) if exprs else child
 
     def filter(self, condition: Expr, child: Plan) -> Plan:
         return self._plans.Filter(condition, child)

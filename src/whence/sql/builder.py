@@ -39,6 +39,8 @@ class Builder:
     # Small parts of the query that must be computed to know their lineage (the rows a LIMIT keeps) are computed when
     # this is set; before that the tree is only checked.
     compute: bool = False
+    # Whether some columns of the result are asked about: then only the rows that enter them are witnesses (columns.py).
+    some_columns: bool = False
     # Readings that an earlier, unfinished building has numbered: a reading keeps its number and identity.
     known: Mapping[Node, ReadingPlace] = field(default_factory=dict)
     # What that building has finished: it visits the nodes in the same order, so places and numbers fit.

@@ -6,16 +6,18 @@ CSV its comments and the header. Where one line may be several rows, or several 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from whence.model import WhenceError
 from whence.spark.catalyst import SPLIT
 from whence.spark.construct import POSITION_BITS
-from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.catalyst import Catalyst, Plan, remembered
 from whence.sql.sources import files_apart
 from whence.store.lines import Offsets, content_of, line_at, line_starts, piece_of
+from whence.store.producers import file_key
 
 _BY_LINES = ("text", "csv", "json")
 _ENCODINGS = ("utf-8", "utf8", "us-ascii", "iso-8859-1", "windows-1252")
@@ -46,20 +48,10 @@ class LineRows:
         content = content_of(path)
         starts = line_starts(content)
         kind = c.format_of(scan)
+        self._numbers = np.arange(1, len(starts) + 1, dtype=np.int64)
         if kind != "text":
-            lines = [line_at(content, int(start)) for start in starts.tolist()]
-            is_row = np.array([bool(line.strip(_BLANK)) for line in lines], dtype=bool)
-            if kind == "json" and any(line.lstrip(_BLANK).startswith(b"[") for line in lines):
-                raise WhenceError(
-                    f"The rows of {path} cannot be told by their byte: a line of it is a list of several."
-                )
-            if kind == "csv":
-                comment = options.get("comment", "").encode()
-                if comment:
-                    is_row &= np.array([not line.startswith(comment) for line in lines], dtype=bool)
-                if options.get("header", "false").lower() == "true" and is_row.any():
-                    is_row[int(np.argmax(is_row))] = False
-            starts = starts[is_row]
+            is_row = _rows_among(content, starts, kind, options, path)
+            starts, self._numbers = starts[is_row], self._numbers[is_row]
         whole = path.endswith((".gz", ".bz2"))  # not cut into pieces, but for bz2, which Spark may cut
         if path.endswith(".bz2"):
             raise WhenceError(f"The rows of {path} cannot be told by their byte: Spark may cut it where it likes.")
@@ -74,6 +66,10 @@ class LineRows:
 
     def positions_of(self, offsets: Sequence[int]) -> Offsets:
         return self._positions[self._at(self._starts, np.asarray(offsets, dtype=np.int64))]
+
+    def numbers_of(self, positions: Sequence[int]) -> Offsets:
+        """The numbers of their lines, from 1, as an editor counts them."""
+        return self._numbers[self._at(self._positions, np.asarray(positions, dtype=np.int64))]
 
     def holding(self, first: int, length: int | None) -> Offsets:
         """Positions of the rows whose lines have a byte of this range."""
@@ -90,4 +86,55 @@ class LineRows:
         return at
 
 
+def _rows_among(
+    content: npt.NDArray[np.uint8], starts: Offsets, kind: str, options: Mapping[str, str], path: str
+) -> npt.NDArray[np.bool_]:
+    """Which lines are rows. Most lines are told by their first byte; only the others are looked at one by one."""
+    first = content[starts] if len(starts) else np.zeros(0, dtype=np.uint8)
+    is_row = first > _LAST_BLANK
+    lists = bool((first == ord("[")).any())
+    for at in np.flatnonzero(~is_row).tolist():
+        line = line_at(content, int(starts[at])).lstrip(_BLANK)
+        is_row[at] = bool(line)
+        lists = lists or line.startswith(b"[")
+    if kind == "json" and lists:
+        raise WhenceError(f"The rows of {path} cannot be told by their byte: a line of it is a list of several.")
+    if kind == "csv":
+        comment = options.get("comment", "").encode()
+        if comment:
+            for at in np.flatnonzero(first == comment[0]).tolist():
+                is_row[at] &= not line_at(content, int(starts[at])).startswith(comment)
+        if options.get("header", "false").lower() == "true" and is_row.any():
+            is_row[int(np.argmax(is_row))] = False
+    return is_row
+
+
+def rows_of_file(c: Catalyst, scan: Plan, path: str) -> LineRows:
+    """The same, remembered with the scan: its files must not change while it is asked."""
+    return remembered(scan, f"lines of {path}", lambda: LineRows(c, scan, path))
+
+
+def places_of(
+    c: Catalyst, scan: Plan, paths: Mapping[int, str], told: Iterable[tuple[int, int]]
+) -> dict[tuple[int, int], str] | None:
+    """Where rows stand for people, as file:line; None where they are no lines of files that can be read here.
+
+    `paths`: of files by their hash; `told`: (hash of the file, position)."""
+    if why_not_by_byte(c, scan) is not None:
+        return None
+    by_file: dict[int, list[int]] = {}
+    for file, position in told:
+        by_file.setdefault(file, []).append(position)
+    found: dict[tuple[int, int], str] = {}
+    try:
+        for file, positions in by_file.items():
+            path = file_key(paths[file])
+            numbers = rows_of_file(c, scan, path).numbers_of(positions).tolist()
+            found.update({(file, at): f"{path}:{number}" for at, number in zip(positions, numbers, strict=True)})
+    except (WhenceError, OSError, KeyError):  # elsewhere, packed, or changed by now: told by position, as before
+        return None
+    return found
+
+
 _BLANK = bytes(range(33))  # what Java trims
+_LAST_BLANK = 32

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame
 
-from whence.model import EXACT, Exactness
+from whence.model import EXACT, Exactness, WhenceError
 from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
+from whence.sql.columns import only_columns
 from whence.sql.exchange import for_the_user, settle
 from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
@@ -25,19 +26,25 @@ class SqlLineage:
     Making one checks that every operator has a rule; parts that must be computed to be known (which rows a LIMIT kept)
     are computed when `root` is first asked for."""
 
-    def __init__(self, c: Catalyst, df: DataFrame, *, through: bool = True) -> None:
-        """`through`: whether the lineage goes on through tables that captured writes made (writes.py)."""
+    def __init__(
+        self, c: Catalyst, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None
+    ) -> None:
+        """`through`: whether the lineage goes on through tables that captured writes made (writes.py). `columns`: those
+        that are asked about, where it is not the whole rows (columns.py)."""
         self.c = c
-        self.frame = df
+        self._some = columns is not None
+        df = df if columns is None else _only(df, columns)
+        self.frame = self.given = df
         self.passage = Passage([])
         self._made = c.made_at(df)
-        settled = settle(c, self._tree(c.plan_of(df), through))
+        tree = self._tree(c.plan_of(df), through)
+        settled = settle(c, only_columns(c, tree) if self._some else tree)
         self.tree, self._moments = at_one_moment(c, settled)
         if self.tree is not settled and self.passage.passed:
             self.frame = c.frame(c.at_this_moment(c.plan_of(df)))
         elif self.tree is not settled or self._is_written_down():
             self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down, or are now
-        self._builder = Builder(c, self.tree, RULES)
+        self._builder = Builder(c, self.tree, RULES, some_columns=self._some)
         self._build(compute=False)
         self.require_unchanged()
         require_cached_alike(c, c.plan_of(df))
@@ -52,7 +59,13 @@ class SqlLineage:
 
     def _build(self, compute: bool) -> None:
         known = {place.leaf: place for place in self._builder.readings}
-        builder = Builder(self.c, self.tree, RULES, compute=compute, known=known, built=self._builder.built)
+        builder = Builder(
+            *(self.c, self.tree, RULES),
+            compute=compute,
+            some_columns=self._some,
+            known=known,
+            built=self._builder.built,
+        )
         self._root = builder.block(self.tree)
         self._builder = builder
         self._complete = not builder.deferred
@@ -86,6 +99,11 @@ class SqlLineage:
         return Exactness(tuple(dict.fromkeys(notes))) if notes else EXACT
 
     @property
+    def moments(self) -> tuple[str, ...]:
+        """What the query says of the moment in which it runs."""
+        return tuple(self._moments)
+
+    @property
     def reruns(self) -> tuple[str, ...]:
         """The user's functions in the query: whatever is not written down is computed again by a question."""
 
@@ -108,3 +126,15 @@ class SqlLineage:
     def require_unchanged(self) -> None:
         for reading in self._builder.readings:
             require_unchanged(self.c, reading.leaf, self._made)
+
+
+def _only(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    if isinstance(columns, str):
+        raise WhenceError(f"columns is a list of names, as in columns=[{columns!r}].")
+    for name in columns:
+        if df.columns.count(name) != 1:
+            what = "no column" if name not in df.columns else "several columns"
+            raise WhenceError(f"The rows have {what} {name!r}; their columns are {', '.join(df.columns)}.")
+    if not columns:
+        raise WhenceError("columns names no column; leave it out to ask about whole rows.")
+    return df.select(*["`" + name.replace("`", "``") + "`" for name in columns])

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError, operators
+from whence.model.html import html_table
 from whence.model.text import readable, shown, visible
 from whence.progress import working
-from whence.sql import Place, ReadingPlace, SqlLineage, evaluation
-from whence.sql.catalyst import Expr, Plan, class_name
+from whence.sql import Node, Place, ReadingPlace, SqlLineage, evaluation
+from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.follow import seeds_of, way_up
 from whence.sql.matching import matches, names_of
 
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
+_SHOWN = 50
+_LONGEST = 300
 
 
 @shown
@@ -34,12 +38,23 @@ class Dropped:
         return visible(f"{self.source} {tuple(self.row)} {where}")
 
 
-def why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
+class Fates(tuple[Dropped, ...]):
+    """What became of each row: a tuple, which a notebook shows as a table."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        rows = [(f.source, f.row, f.operator or "reached the result", f.reason) for f in self[:_SHOWN]]
+        return html_table(("source", "row", "dropped at", "why"), rows, more=len(self) > _SHOWN)
+
+
+def why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
     with to.c.quietly():
         return _why_not(rows, to)
 
 
-def _why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
+def _why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
     shared = matches(to.c, rows.readings, [place for place in to.readings if not place.auxiliary])
     if not shared:
         raise WhenceError(
@@ -53,7 +68,7 @@ def _why_not(rows: SqlLineage, to: SqlLineage) -> tuple[Dropped, ...]:
         if ids.count() > MOST_ROWS:
             raise WhenceError(f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows.")
         answers += _at(to, reading, ids)
-    return tuple(answers)
+    return Fates(answers)
 
 
 def _at(to: SqlLineage, reading: ReadingPlace, ids: DataFrame) -> list[Dropped]:
@@ -72,6 +87,10 @@ def _at(to: SqlLineage, reading: ReadingPlace, ids: DataFrame) -> list[Dropped]:
             here = {row[0] for row in c.frame(c.distinct(c.project([number], holding))).collect()}
         gone = [n for n in left if n not in here]
         reasons = _reasons(to, place, before, number, gone) if gone else {}
+        if place.node.kind == "Deduplicate" and before is not None:
+            beaten = _beaten(to, place, before, holding, number)
+            reasons |= beaten
+            gone += [n for n in beaten if n in left]
         answers += [Dropped(left.pop(n), name, place.node.kind, reasons[n]) for n in gone]
         before = holding
     answers += [Dropped(row, name, None, "") for row in left.values()]
@@ -96,6 +115,63 @@ def _reasons(to: SqlLineage, place: Place, before: Plan | None, number: Expr, go
     return dict.fromkeys(gone, text)
 
 
+def _beaten(to: SqlLineage, place: Place, before: Plan, holding: Plan, number: Expr) -> dict[int, str]:
+    """Duplicates in whose place another row was kept, and which one that is."""
+    c = to.c
+    own = c.output(place.node.plan)
+    kept = {row[0]: tuple(row[1:]) for row in c.frame(c.project([number, *own], holding)).collect()}
+    rows = {row[0]: tuple(row[1:]) for row in c.frame(c.project([number, *own], before)).collect()}
+    keys = ", ".join(a.name() for a in c.items(place.node.plan.keys()))
+    names = [a.name() for a in own]
+    return {
+        n: f"of the rows with the same {keys}, {_named(names, kept[n])} is kept"
+        for n, row in rows.items()
+        if n in kept and repr(row) != repr(kept[n])
+    }
+
+
+def _winners(to: SqlLineage, place: Place, part: Expr, before: Plan, number: Expr, gone: list[int]) -> dict[int, str]:
+    """Where a filter keeps the first row of each partition of a window (row_number() = 1): which row that is."""
+    c = to.c
+    window = _numbering(c, place.node, c.references(part))
+    if window is None:
+        return {}
+    below = place.node.children[0]
+    own = c.output(below.plan)
+    names = [a.name() for a in own]
+    keys = c.items(window.plan.partitionSpec())
+    known = {id_of(a) for a in own}
+    if any(not c.references(key) <= known for key in keys):
+        return {}  # what it is partitioned by is not carried up to the filter
+    asked = [c.alias(key, f"whence_of{n}") for n, key in enumerate(keys)]
+    seeds = c.filter(c.one_of(number, gone) or c.true, c.project([number, *asked], before))
+    same = [c.same(key, name.toAttribute()) for key, name in zip(keys, asked, strict=True)]
+    first = c.filter(part, below.plan)
+    found = c.join(first, seeds, "inner", c.conjunction(same) if same else None)
+    rows = c.frame(c.project([number, *own], found)).collect()
+    return {row[0]: f"in its place {_named(names, row[1:])} is kept" for row in rows}
+
+
+def _numbering(c: Catalyst, node: Node, referenced: set[int]) -> Node | None:
+    """The window below a filter whose numbers of rows its condition is about."""
+    below = node.children[0]
+    while below.kind in ("Project", *operators.LOOKED_THROUGH):
+        below = below.children[0]
+    if below.kind != "Window":
+        return None
+    numbers = {
+        id_of(e)
+        for e in c.items(below.plan.windowExpressions())
+        if class_name(e.child().windowFunction()) in ("RowNumber", "Rank", "DenseRank")
+    }
+    return below if referenced and referenced <= numbers else None
+
+
+def _named(names: list[str], values: Sequence[object]) -> str:
+    shown = ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
 def _failed_conditions(to: SqlLineage, place: Place, before: Plan, number: Expr, gone: list[int]) -> dict[int, str]:
     """Each part of the filter's AND, tried on the rows that came to it."""
     c = to.c
@@ -107,6 +183,10 @@ def _failed_conditions(to: SqlLineage, place: Place, before: Plan, number: Expr,
     for row in rows:
         failed = [readable(part.sql()) for part, value in zip(parts, row[1:], strict=True) if value is not True]
         reasons[row[0]] = " and ".join(f"{text} is not true" for text in failed)
+    for part in parts:
+        for n, winner in _winners(to, place, part, before, number, gone).items():
+            if readable(part.sql()) in reasons.get(n, ""):
+                reasons[n] += f": {winner}"
     return {n: reasons.get(n, readable(place.node.text)) for n in gone}
 
 

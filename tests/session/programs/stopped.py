@@ -31,8 +31,13 @@ def error_of(action: object) -> list[str]:
 first = start()
 old = first.read.parquet(sys.argv[1])
 w = whence.attach(first, store=sys.argv[2])
+trace = w.backward(old)
 first.stop()
-found = {"own_session_stopped": error_of(lambda: w.backward(old))}
+found = {
+    "own_session_stopped": error_of(lambda: w.backward(old)),
+    "by_name": error_of(lambda: w.backward("orders")),
+    "trace": error_of(lambda: str(trace)),
+}
 w.close()  # nothing is left to give back, and that is no error
 
 second = start()

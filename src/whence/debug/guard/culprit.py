@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whence.model.html import html_table, paragraph, rows_table
 from whence.model.text import shown, visible
 from whence.store import private
 
@@ -17,7 +18,7 @@ SHOWN_ROWS = 10
 @shown
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of one source that the culprit came from; `records` tell where they stand, as file#row."""
+    """Rows of one source that the culprit came from; `records` tell where they stand, as file:line or file#row."""
 
     source: str
     rows: tuple[Any, ...]
@@ -52,6 +53,17 @@ class Culprit:
             lines.append(f"  fails alone with: python {visible(self.script)}")
         lines += [f"  note: {_indented(note)}" for note in self.notes]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        record = self.record.to_string() if hasattr(self.record, "to_string") else repr(self.record)
+        told = [("function", self.function), ("record", _short_text(record)), ("error", self.error)]
+        told += [("operator", self.operator)] if self.operator else []
+        told += [("fails alone with", f"python {self.script}")] if self.script is not None else []
+        parts = [html_table(("culprit", ""), [*told, *(("note", note) for note in self.notes)])]
+        for source in self.sources:
+            parts.append(paragraph(f"from {source.source}: {', '.join(source.records[:SHOWN_ROWS])}"))
+            parts.append(rows_table(source.rows, SHOWN_ROWS) if source.rows else "")
+        return "".join(parts)
 
 
 def _indented(text: str) -> str:

@@ -20,14 +20,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD, PipelinedRDD
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from whence.debug.attached import Attached
 from whence.debug.guard import quarantine_worker
 from whence.debug.guard.batch_worker import Given, call_batch
+from whence.debug.guard.culprit import SHOWN_ROWS
 from whence.debug.guard.findings_worker import Findings
 from whence.debug.guard.functions import (
     Placed,
@@ -42,10 +42,14 @@ from whence.debug.guard.guard import Guard
 from whence.debug.guard.quarantine_sql import SqlQuarantine
 from whence.debug.guard.sources import culprit_rows, plain_value
 from whence.debug.guard.sql import Failed, SqlSearch
+from whence.model.html import html_table, paragraph
 from whence.model.text import shown
 from whence.rdd import LineageContext
+from whence.spark.frames import ClassicDataFrame
+from whence.spark.names import PipelinedRDD
 from whence.sql import Catalyst
 from whence.store import Unsigned
+from whence.store.relay import Relay
 
 log = logging.getLogger("whence.debug")
 
@@ -77,8 +81,8 @@ class Retried:
 
 
 class QuarantineGuard(Guard):
-    def __init__(self, session: Attached, home: Path) -> None:
-        super().__init__(session, home)
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
+        super().__init__(session, home, relay)
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")
@@ -92,6 +96,12 @@ class QuarantineGuard(Guard):
         self._failed: list[tuple[SqlSearch, list[Failed]]] = []
         self.notes: tuple[str, ...] = ()  # what could not be told of the records, and why
         self.records: tuple[Quarantined, ...] = ()
+
+    def _repr_html_(self) -> str:
+        rows = [(q.function, q.record, q.error, ", ".join(q.sources[:3])) for q in self.records[:SHOWN_ROWS]]
+        told = f"{len(self.records):,} records were put aside." if self.records else "No record was put aside."
+        table = html_table(("function", "record", "error", "sources"), rows, more=len(self.records) > SHOWN_ROWS)
+        return "".join([paragraph(told), table if rows else "", *map(paragraph, self.notes)])
 
     # -- arming ----------------------------------------------------------------------------------------------------
 

@@ -20,12 +20,15 @@ from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.influence.one_by_one import ROW_BY_ROW, WORLD, asked_values, one_by_one
 from whence.sql.influence.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worlds
+from whence.sql.line_rows import places_of, why_not_by_byte
 from whence.sql.sources import FILE, ROW, identify
 
 _CHOOSING = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Project")
 _COLUMNS = ("output", "source", "record", "influence", "without", "outcome")
 _SCHEMA = "output bigint, source string, record string, influence double, without double, outcome string, row string"
 _FLOATS = ("float", "double")
+# Of more witnesses of files of lines it is not told on which line they stand.
+_MOST_LINES = 100_000
 
 
 def influence(
@@ -43,7 +46,7 @@ def influence(
     if not (kind in ("tinyint", "smallint", "int", "bigint", *_FLOATS, "boolean") or kind.startswith("decimal(")):
         raise WhenceError(
             f"Influence is told of numbers, and {column} is of the type {kind}. Ask about another column, or about a "
-            f"number made of it, such as size({column})."
+            f"number made of it, such as {'length' if kind == 'string' else 'size'}({column})."
         )
     parts = []
     with lineage.c.quietly():
@@ -89,8 +92,24 @@ def _of_source(
     )  # fmt: skip
     record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
     told = told.withColumn("record", record)
+    if count <= _MOST_LINES and (lines := _lines(c, places, worlds)) is not None:
+        told = told.join(F.broadcast(lines), list(ids), "left").withColumn("record", F.coalesce("line", "record"))
     told = told.withColumn("influence", F.col("value") - F.col("without"))
     return _with_rows(c, told, ids, name, places[0], in_columns=in_columns)
+
+
+def _lines(c: Catalyst, places: Sequence[ReadingPlace], worlds: DataFrame) -> DataFrame | None:
+    """The file and line of each witness, where witnesses are lines."""
+    scan = places[0].leaf.plan
+    if worlds.columns[:2] != [FILE, ROW] or not c.is_file_scan(scan) or why_not_by_byte(c, scan) is not None:
+        return None
+    told = [(row[0], row[1]) for row in worlds.where(F.col(FILE).isNotNull()).collect()]
+    paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
+    known = places_of(c, scan, paths, told)
+    if not known:
+        return None
+    rows = [(file, row, line) for (file, row), line in known.items()]
+    return c.spark.createDataFrame(rows, f"{FILE} bigint, {ROW} bigint, line string")
 
 
 def _pairs(found: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from whence.sql.blocks import Annotated, Lookup, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr
+from whence.sql.columns import enters as entering
 from whence.sql.tree import Node
 
 
@@ -16,8 +17,11 @@ def aggregate(node: Node, build: Builder) -> Annotated:
     named = [c.alias(key, "whence_group") for key in keys]
     outputs = c.items(node.plan.aggregateExpressions())
     counted = [c.alias(c.count_rows(), "whence_count")] if build.taps(node) else []
-    plan = c.copy(node.plan, aggregateExpressions=c.seq([*outputs, *named, *counted]))
-    return _group(node, build, plan, [(name.toAttribute(), key) for name, key in zip(named, keys, strict=True)])
+    enters = entering(c, outputs) if build.some_columns and not counted and build.fact_of(node) is None else None
+    any_enters = [] if enters is None else [c.alias(c.any_true(enters), "whence_any")]
+    plan = c.copy(node.plan, aggregateExpressions=c.seq([*outputs, *named, *any_enters, *counted]))
+    pairs = [(name.toAttribute(), key) for name, key in zip(named, keys, strict=True)]
+    return _group(node, build, plan, pairs, None if enters is None else (any_enters[0].toAttribute(), enters))
 
 
 def distinct(node: Node, build: Builder) -> Annotated:
@@ -37,21 +41,36 @@ def _group_by_columns(node: Node, build: Builder, columns: Sequence[Attr]) -> An
     return _group(node, build, c.extend(node.plan, named), pairs)
 
 
-def _group(node: Node, build: Builder, plan: Expr, pairs: Sequence[tuple[Attr, Expr]]) -> Annotated:
-    """`plan` gives, behind the node's own output, one attribute for each key; they are hidden again from its users."""
+def _group(
+    node: Node,
+    build: Builder,
+    plan: Expr,
+    pairs: Sequence[tuple[Attr, Expr]],
+    enters: tuple[Attr, Expr] | None = None,
+) -> Annotated:
+    """`plan` gives, behind the node's own output, one attribute for each key; they are hidden again from its users.
+
+    `enters`: which rows of a group enter what is asked for, and the attribute that says if any does. If none does, that
+    is what all of them have to say."""
     c = build.c
     if c.is_domain(node.plan):
         with build.auxiliary():
             block = build.block(node.children[0])
     else:
         block = build.block(node.children[0])
-    condition = c.conjunction([c.same(key, name) for name, key in pairs]) if pairs else None
+    tests = [c.same(key, name) for name, key in pairs]
+    names = [name for name, _ in pairs]
+    if enters is not None:
+        any_enters, test = enters
+        tests.append(c.disjunction([test, c.negation(any_enters)]))
+        names.append(any_enters)
+    condition = c.conjunction(tests) if tests else None
     counted = []
     if build.taps(node):
         # What it counts goes behind all else: as many rows must have passed the tap.
         plan = c.with_children(plan, [build.tapped([key for _, key in pairs], block)])
         counted = c.output(plan)[-1:]
-    found = make_lookup(c, node, plan, block, [name for name, _ in pairs], condition, pairs)
+    found = make_lookup(c, node, plan, block, names, condition, pairs)
     fact = build.fact_of(node)
     links = found.links
     if fact is not None and fact.tapped is not None:

@@ -1,0 +1,47 @@
+"""What is no question about rows, said in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from whence.model import ForeignDataFrame
+from whence.model.text import visible
+
+
+class NotAsked(ForeignDataFrame):
+    """What was given is no DataFrame."""
+
+
+def require_frame(asked: Any) -> None:
+    """A DataFrame of Spark, of whichever session; other things get a sentence that says what to give."""
+    if hasattr(asked, "_jdf") or hasattr(asked, "_plan"):
+        return
+    kind = type(asked)
+    if kind.__module__.startswith("pandas."):
+        raise NotAsked(
+            f"This is a pandas {kind.__name__}, which does not know the query that made it: ask the Spark DataFrame "
+            "that it came from, as in w.backward(report.where(...)), where it is report.toPandas()."
+        )
+    if hasattr(asked, "__fields__"):
+        raise NotAsked(
+            "This is a Row, a copy of what the result held: ask for it as rows of the DataFrame that it came from, as "
+            f"in w.backward(report.where({_condition(asked)!r}))."
+        )
+    raise NotAsked(
+        f"Rows are asked about as a DataFrame, an RDD with lineage, or a table's or path's name; this is of the type "
+        f"{kind.__name__}. Pick the rows from the result, as in w.backward(report.where('total < 0'))."
+    )
+
+
+def _condition(row: Any) -> str:
+    """One that picks this row, of the values that SQL has words for."""
+    parts = []
+    for name, value in zip(row.__fields__, row, strict=True):
+        quoted = name if name.isidentifier() else "`" + name.replace("`", "``") + "`"
+        if value is None:
+            parts.append(f"{quoted} IS NULL")
+        elif isinstance(value, bool | int):
+            parts.append(f"{quoted} = {str(value).lower()}")
+        elif isinstance(value, str):
+            parts.append(f"{quoted} = '" + value.replace("\\", "\\\\").replace("'", "\\'") + "'")
+    return visible(" AND ".join(parts[:4]) or "...")
