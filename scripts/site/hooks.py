@@ -68,16 +68,29 @@ MADE = {
     "whence.arrays.workflow.Workflow",
 }
 NOT_MADE = "    options:\n      merge_init_into_class: false\n"
+# Folders in examples/: their titles, and the pages that tell of them.
+PROJECTS = {
+    "dbt": ("A dbt project with a test that fails", "recipes.md"),
+    "yesterday": ("Yesterday's job", "yesterday.md"),
+}
+KINDS = {".py": "python", ".sql": "sql", ".yml": "yaml", ".csv": "text"}
 OUTSIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 TELLS_PAGE = re.compile(r"\((?:docs/)?([a-z]+)\.md\)")
 
 
-def examples() -> list[Path]:
-    """Programs and projects; notebooks have pages of their own."""
-    found = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples" / "dbt").rglob("*")]
-    kinds = {".py", ".sql", ".yml", ".csv"}
-    return sorted(p for p in found if p.suffix in kinds and not {"target", "logs"} & set(p.parts))
+def programs() -> list[Path]:
+    return sorted((ROOT / "examples").glob("*.py"))
+
+
+def projects() -> list[Path]:
+    """Folders of several files, each shown on one page."""
+    return sorted(path for path in (ROOT / "examples").iterdir() if path.name in PROJECTS)
+
+
+def files_of(project: Path) -> list[Path]:
+    left = {"target", "logs"}  # which dbt leaves behind
+    return sorted(p for p in project.rglob("*") if p.suffix in KINDS and not left & set(p.parts))
 
 
 def notebooks() -> list[Path]:
@@ -91,9 +104,10 @@ def page_of(file: Path) -> str | None:
         return OUTSIDE[inside]
     if file.is_relative_to(DOCS) and file.exists():
         return file.relative_to(DOCS).as_posix()
-    if file in examples():
-        return "examples/dbt.md" if "dbt" in file.parts else f"examples/{file.stem}.md"
-    return f"examples/{file.stem}.md" if file in notebooks() else None
+    for project in projects():
+        if file.is_relative_to(project):
+            return f"examples/{project.name}.md"
+    return f"examples/{file.stem}.md" if file in [*programs(), *notebooks()] else None
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -115,10 +129,8 @@ def _there(nav: list[Any]) -> list[Any]:
         if title == "Python":
             kept.append({title: [{about: f"reference/{name}.md"} for name, (about, _) in REFERENCE.items()]})
         elif title == "Programs":
-            single = [path for path in examples() if "dbt" not in path.parts]
-            kept.append(
-                {title: [*({p.name: f"examples/{p.stem}.md"} for p in single), {"A dbt project": "examples/dbt.md"}]}
-            )
+            several = [{PROJECTS[p.name][0]: f"examples/{p.name}.md"} for p in projects()]
+            kept.append({title: [*several, *({p.name: f"examples/{p.stem}.md"} for p in programs())]})
         elif isinstance(target, list):
             kept.append({title: _there(target)})
         elif target in made or (DOCS / target).exists():
@@ -139,12 +151,12 @@ def made_pages() -> dict[str, str]:
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
         "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
         "examples/index.md": _examples_index(),
-        "examples/dbt.md": _project("A dbt project", [p for p in examples() if "dbt" in p.parts]),
         "reference/index.md": _reference_index(),
     }
-    for path in examples():
-        if "dbt" not in path.parts:
-            pages[f"examples/{path.stem}.md"] = _program(path)
+    for path in programs():
+        pages[f"examples/{path.stem}.md"] = _program(path)
+    for path in projects():
+        pages[f"examples/{path.name}.md"] = _project(path)
     for path in notebooks():
         pages[f"examples/{path.stem}.md"] = notebook(path)
     for name, (about, members) in REFERENCE.items():
@@ -165,12 +177,12 @@ def _program(path: Path) -> str:
     return f"# {path.name}\n\n{_title(path)}.\n\n```python\n{path.read_text(encoding='utf-8')}```\n"
 
 
-def _project(title: str, files: list[Path]) -> str:
-    kinds = {".py": "python", ".sql": "sql", ".yml": "yaml", ".csv": "text"}
-    parts = [f"# {title}\n\nWhat it is for stands in [the recipes](../recipes.md#dbt).\n"]
-    for file in files:
+def _project(folder: Path) -> str:
+    title, about = PROJECTS[folder.name]
+    parts = [f"# {title}\n\nWhat it is for: [{about}](../{about}).\n"]
+    for file in files_of(folder):
         text = file.read_text(encoding="utf-8").rstrip("\n")
-        parts.append(f"\n## {file.relative_to(ROOT / 'examples').as_posix()}\n\n```{kinds[file.suffix]}\n{text}\n```\n")
+        parts.append(f"\n## {file.relative_to(folder).as_posix()}\n\n```{KINDS[file.suffix]}\n{text}\n```\n")
     return "".join(parts)
 
 
@@ -178,8 +190,8 @@ def _examples_index() -> str:
     lines = ["# Examples", "", "All of them are run by tests.", "", "## Notebooks", ""]
     lines += [f"- [{_title(path)}]({path.stem}.md)" for path in notebooks()]
     lines += ["", "## Programs", ""]
-    lines += [f"- [{p.name}]({p.stem}.md): {_title(p)}" for p in examples() if "dbt" not in p.parts]
-    lines += ["- [A dbt project](dbt.md), with a test that fails and where its rows came from"]
+    lines += [f"- [{PROJECTS[p.name][0]}]({p.name}.md)" for p in projects()]
+    lines += [f"- [{p.name}]({p.stem}.md): {_title(p)}" for p in programs()]
     return "\n".join(lines) + "\n"
 
 
