@@ -10,10 +10,10 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster tests/examples
 
 .PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
-	clean $(BENCHES:%=bench-%)
+	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
@@ -28,6 +28,10 @@ help:
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
+	@echo "make site       the documentation's site, into site/"
+	@echo "make notebooks  run the notebooks in examples/ and keep what they print"
+	@echo "make pictures   the pictures in docs/images, from real runs"
+	@echo "make dist       wheel and sdist, checked, and tried in an empty environment"
 	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
 	@echo "make clean      remove .venv and what tools left behind"
 
@@ -96,10 +100,28 @@ docs:
 	$(BIN)/python scripts/numpy_docs.py
 	$(BIN)/python scripts/api_docs.py
 
+# Built from what is here: nothing is loaded from elsewhere, neither now nor by a reader.
+site:
+	@$(SETUP) dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "to read it: python3 -m http.server -d site, then http://localhost:8000"
+
+notebooks:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/notebooks.py $(ARGS)
+
+pictures:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/pictures.py $(ARGS) && $(BIN)/python scripts/page_pictures.py
+
+dist:
+	@$(SETUP) dev
+	@$(BIN)/python scripts/dist.py $(ARGS)
+
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
-		.coverage htmlcov dist build ui/node_modules src/whence/serve/page
+		.coverage htmlcov dist build site ui/node_modules src/whence/serve/page
