@@ -26,6 +26,7 @@ def described() -> list[tuple[str, str, type]]:
     from whence.arrays import Operator, Workflow
     from whence.arrays.run import Run
     from whence.debug.everything import Everything
+    from whence.debug.history import History
     from whence.debug.trace import Trace
     from whence.model.verdict import Verdict
     from whence.rdd.context import LineageContext
@@ -37,6 +38,7 @@ def described() -> list[tuple[str, str, type]]:
         ("Trace", "what `w.backward` and `w.forward` give", Trace),
         ("Verdict", "what `verify` gives", Verdict),
         ("Everything", "what `w.forward` without `to` gives", Everything),
+        ("History", "what `w.history` gives", History),
         ("LineageContext", "`w.context`; besides, every method of a SparkContext", LineageContext),
         ("Traced", "what `rdd.getLineage()` gives; besides, every method of an RDD", Traced),
         ("Actor", "what `w.register` gives", Actor),

@@ -9,9 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, StoreError, WhenceError
+from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
 from whence.model.quiet import FACTS, require_running
+from whence.spark.release import require_classic
 from whence.store import Store
+from whence.store.location import DEFAULT_STORE
+from whence.store.relay import Relay
 
 if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from pyspark import RDD
@@ -24,9 +27,11 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.debug.everything import Everything
     from whence.debug.explain.explain import Explanation
     from whence.debug.guard.guard import Guard
+    from whence.debug.history import History
     from whence.debug.minimize.minimize import Minimal
     from whence.debug.mining.mined import Mined
     from whence.debug.notebook import Shown
+    from whence.debug.questions import Questions
     from whence.debug.trace import Trace
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
@@ -36,6 +41,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.store.catalog import Catalog, Moment, Named
     from whence.store.producers import Product
     from whence.strategy import Plan
+    from whence.watch.watcher import Watcher
 
     Asked: TypeAlias = DataFrame | RDD[Any] | str
 
@@ -43,18 +49,12 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
 class Session:
     """One attachment of whence to one Spark session; a context manager."""
 
+    _watcher: Watcher | None
+    _questions: Questions | None
+
     def __init__(self, spark: SparkSession, store: str | Path | None = None) -> None:
-        if not hasattr(spark, "_jsparkSession"):
-            raise ConnectUnsupported
-        self._spark = spark
-        self._store = Store.at(store)
-        self._closed = False
-        self._opening = threading.RLock()  # rooms are opened when first used, once, whichever thread asks
-        self._catalyst: Catalyst | None = None
-        self._context: LineageContext | None = None
-        self._actors: ActorStore | None = None
-        self._crossing: Crossings | None = None
-        self._arrays: ArrayRuns | None = None
+        require_classic(spark)
+        self._begin(spark, store)
         from whence.debug.cut_frames import cut_frames
         from whence.watch import watch
 
@@ -65,6 +65,31 @@ class Session:
         self._questions = Questions(self, spark, self._store)
         if self._watcher is not None:
             self._watcher.on_saved = self._remember_training
+
+    def _begin(self, spark: SparkSession, store: str | Path | None) -> None:
+        self._spark = spark
+        self._store = Store.at(store)
+        is_classic = hasattr(spark, "_jsparkSession")
+        self._relay = _relay_of(spark) if is_classic else Relay("127.0.0.1", "127.0.0.1", 0)
+        if self._store.location.is_elsewhere:
+            if not is_classic:
+                raise ConnectUnsupported(
+                    f"A store at {self._store.location}", "its files are reached with Spark's own file systems"
+                )
+            from whence.spark.hadoop_files import HadoopFiles
+
+            files = HadoopFiles(spark, self._store.location.files, self._relay)
+            files.check()
+            self._store.reached_by(files)
+        self._closed = False
+        self._opening = threading.RLock()  # rooms are opened when first used, once, whichever thread asks
+        self._catalyst: Catalyst | None = None
+        self._context: LineageContext | None = None
+        self._actors: ActorStore | None = None
+        self._crossing: Crossings | None = None
+        self._arrays: ArrayRuns | None = None
+        self._watcher = None
+        self._questions = None
 
     @property
     def spark(self) -> SparkSession:
@@ -77,6 +102,7 @@ class Session:
         self._require_open()
         if self._watcher is not None:
             self._watcher.flush()
+        self._store.refresh()
         return self._store.catalog
 
     def show(
@@ -156,6 +182,19 @@ class Session:
         if not isinstance(target, SqlFlow):
             raise WhenceError("why_not is asked of rows on their way to a query's result: give a DataFrame as `to`.")
         return why_not(Leg(flow, records, self._crossings), target, self._crossings)
+
+    def history(self, df: DataFrame | str, *, where: str | None = None) -> History:
+        """The versions of these rows of a Delta or Iceberg table that keeps ids of its rows (lakes.md).
+
+        Of each row: which commit made it, which changed it and into what, and, where that was captured, from which
+        source rows. Asked of a DataFrame over one table, or of the table by its name, then of the rows that `where`
+        picks."""
+        from whence.debug.history import history
+        from whence.debug.named import frame_by_name
+
+        self._require_open()
+        asked = frame_by_name(self._spark, self.catalog, df) if isinstance(df, str) else df
+        return history(self.lineage(asked if where is None else asked.where(where), through=False))
 
     def verify(self, df: DataFrame, rows: int = 5) -> Verdict:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
@@ -278,8 +317,7 @@ class Session:
                     "sql": self._open_written,
                     "arrays": lambda product: self._array_runs.open_flow(product),
                 }
-                has_arrays = self._store.location.top is not None
-                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs if has_arrays else None)
+                living = Living(self.lineage, lambda: self._context, lambda: self._array_runs)
                 self._crossing = Crossings(lambda: self._store.producers, openers, living.behind)
             return self._crossing
 
@@ -296,7 +334,7 @@ class Session:
     def _open_actors(self, product: Product) -> Flow:
         from whence.actors.opening import open_flow
 
-        return open_flow(product, self._actors_root)
+        return open_flow(product, self._store.files.below("actors"))
 
     def lineage(self, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
@@ -340,22 +378,10 @@ class Session:
 
                 self._store.make()
                 self._context = LineageContext(
-                    self._spark.sparkContext, str(self._files), lambda: self._store.producers
+                    self._spark.sparkContext, self._store.files, lambda: self._store.producers
                 )
                 self._context.tracing = self.backward
             return self._context
-
-    @property
-    def _files(self) -> Path:
-        """Where the rooms that write files of their own put them: in the store's directory, or beside its tables."""
-        location = self._store.location
-        if location.directory is None and "://" in location.tables:
-            raise StoreError(
-                f"This store keeps its tables at {location.tables}. The lineage of RDDs and actors is written as files "
-                "by Python processes, which need a directory that all machines share: attach with a store whose "
-                "tables= is such a path."
-            )
-        return location.directory or Path(location.tables)
 
     # --- any code: actors
 
@@ -370,13 +396,8 @@ class Session:
 
                 self._store.make()
                 ship(self._spark.sparkContext)
-                self._actors = ActorStore(self._actors_root, self._store)
+                self._actors = ActorStore(self._store.files.below("actors"), self._store)
             return self._actors
-
-    @property
-    def _actors_root(self) -> str:
-        tables = self._store.location.tables
-        return f"{tables.rstrip('/')}/actors" if "://" in tables else str(self._files / "actors")
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""
@@ -401,7 +422,8 @@ class Session:
         from whence.debug.guard.guard import guard
 
         self._store.make()
-        return guard(self, self._files / "culprits", on_error)
+        here = self._store.location.top or Path(DEFAULT_STORE).absolute()  # scripts are for whoever sits here
+        return guard(self, here / "culprits", self._relay, on_error)
 
     def minimize(
         self,
@@ -451,7 +473,7 @@ class Session:
             if self._arrays is None:
                 from whence.debug.array_runs import ArrayRuns
 
-                self._arrays = ArrayRuns(self, self._store, self._files)
+                self._arrays = ArrayRuns(self, self._store)
             return self._arrays
 
     def close(self) -> None:
@@ -460,7 +482,8 @@ class Session:
             if self._closed:
                 return
             self._closed = True
-        self._questions.close()
+        if self._questions is not None:
+            self._questions.close()
         if self._catalyst is not None:
             from whence.sql.capture import forget
 
@@ -471,7 +494,10 @@ class Session:
             self._context.close()
         if self._watcher is not None:
             self._watcher.close()
+        if self._arrays is not None:
+            self._arrays.close()
         self._store.close()
+        self._relay.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -485,3 +511,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _relay_of(spark: SparkSession) -> Relay:
+    """Where executors reach this driver, as Spark's own do. It listens only once somebody needs it."""
+    settings = spark.sparkContext.getConf()
+    host = settings.get("spark.driver.host") or "127.0.0.1"
+    port = settings.get("spark.whence.relay.port") or "0"
+    return Relay(host, settings.get("spark.driver.bindAddress") or host, int(port))

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from whence.actors import Actor, ActorStore, CannotReplay, Location, UnknownActor, replay_plan
-from whence.actors.files import sealed, unsealed
 from whence.actors.replay import REPLAY_VARIABLE, ReplayPlan
 from whence.actors.worker import Filter
 from whence.model import StoreError
 from whence.store.seal import KEY_VARIABLE
+from whence.store.sealed import sealed, unsealed
 
 ran: list[tuple[str, Any]] = []
 

@@ -302,7 +302,7 @@ def test_a_store_that_cannot_be_written_does_not_fail_the_program(tmp_path: Path
 
 
 def test_logs_where_nothing_can_be_reached(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="Their logs need a directory that every machine"):
+    with pytest.raises(StoreError, match="a directory that every machine"):
         ActorStore("nosuchsystem://host/path")
     inside = ActorStore(f"file://{tmp_path}/by/url")
     actor = inside.register("far away")

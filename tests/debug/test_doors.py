@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 import whence
-from whence.actors.files import sealed, unsealed
 from whence.debug.guard.culprit import Culprit, write_script
 from whence.debug.guard.findings_worker import Findings
 from whence.store import Unsigned
+from whence.store.sealed import sealed, unsealed
 
 
 class Bomb:

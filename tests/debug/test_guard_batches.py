@@ -177,7 +177,7 @@ def test_the_smallest_part_is_what_is_needed(n: int, data: st.DataObject) -> Non
 
 
 def test_every_evaluation_type_is_known_or_has_state() -> None:
-    from pyspark.util import PythonEvalType
+    from whence.spark.names import PythonEvalType
 
     there = {name: value for name, value in vars(PythonEvalType).items() if name.startswith("SQL_")}
     assert {name for name, value in there.items() if value not in KINDS and "STATE" not in name} == set()

@@ -13,9 +13,7 @@ import tempfile
 import time
 
 import numpy as np
-import pyspark.core.rdd
-from pyspark import SparkConf, SparkContext
-from pyspark.core.rdd import RDD
+from pyspark import RDD, SparkConf, SparkContext
 
 from whence.rdd import LineageContext
 
@@ -27,11 +25,11 @@ OFF = ["join", "sortBy", "cartesian", "checkpoint", "lookup", "zipWithIndex", "t
 
 
 def run(sc: SparkContext, name: str) -> list[str]:
-    globs = {**vars(pyspark.core.rdd), "sc": sc}
+    globs = {**vars(sys.modules[RDD.__module__]), "sc": sc}
     failed: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
     for test in doctest.DocTestFinder(recurse=False).find(
-        getattr(RDD, name), name, module=pyspark.core.rdd, globs=globs
+        getattr(RDD, name), name, module=sys.modules[RDD.__module__], globs=globs
     ):
         runner.run(test, out=failed.append, clear_globs=False)
     return failed

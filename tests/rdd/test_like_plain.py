@@ -19,12 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark import cloudpickle
-from pyspark.core.rdd import portable_hash
 from pyspark.serializers import BatchedSerializer, CPickleSerializer, MarshalSerializer
 
 from rdd import test_like_plain  # type: ignore[attr-defined]
 from whence.rdd import LineageContext
 from whence.rdd.worker import _hash
+from whence.spark.names import portable_hash
 
 cloudpickle.register_pickle_by_value(test_like_plain)
 

@@ -42,6 +42,13 @@ def test_help_brings_no_pyspark() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT / "src").returncode == 0
 
 
+def test_a_missing_package_is_named_with_its_extra() -> None:
+    code = "import sys; sys.modules['typer'] = None; from whence.serve.start import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT / "src", capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "whence: this needs typer, which is not installed here: pip install 'whence[cli]'\n"
+
+
 def test_an_error_is_one_sentence_not_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

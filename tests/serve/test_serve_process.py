@@ -220,6 +220,28 @@ def test_an_unmodified_script_is_watched(tmp_path: Path) -> None:
 def test_scripts_that_are_not_there() -> None:
     assert "no script" in said("run", "--master", "local[1]", code=2)
     assert "is not a file" in said("run", "/nowhere.py", code=2)
+    assert "neither a file nor a command" in said("run", "nowhere", code=2)
+    assert "not a Python program" in said("run", "make", "test", code=2)
+
+
+def test_a_command_is_run_in_the_python_of_whence_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer import BadParameter
+
+    from whence.serve.commands.run import found
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    command = tmp_path / "build-all"
+    command.write_text(f"#!{sys.executable}\nprint('built')\n")
+    command.chmod(0o755)
+    assert found("build-all") == str(command)
+    # What pip writes where the interpreter's path is too long for a first line.
+    command.write_text(f"#!/bin/sh\n'''exec' {sys.executable} \"$0\" \"$@\"\n' '''\nprint('built')\n")
+    assert found("build-all") == str(command)
+    command.write_text("#!/opt/other/bin/python3\nprint('built')\n")
+    with pytest.raises(BadParameter, match="another Python than whence"):
+        found("build-all")
 
 
 def test_the_small_catalogue_is_what_the_tests_think(api: Api) -> None:

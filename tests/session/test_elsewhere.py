@@ -22,7 +22,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 BESIDE = {
     "cluster": lambda home: python(PROGRAMS / "cluster.py", write_orders(home), home / "store"),
     "without_whence": lambda home: python(PROGRAMS / "without_whence.py", home),
-    "connect": lambda home: python(PROGRAMS / "connect.py", home / "store"),
+    "installed": lambda home: python(PROGRAMS / "installed.py", home),
     "stopped": lambda home: python(PROGRAMS / "stopped.py", write_orders(home), home / "store"),
 }
 
@@ -58,15 +58,22 @@ def test_executors_that_lack_whence(beside: Beside) -> None:
     }
 
 
-def test_spark_connect_is_refused_with_what_is_missing(beside: Beside) -> None:
-    pytest.importorskip("grpc", reason="the packages of pyspark[connect] are not installed here")
-    done = beside("connect")
-    found = json.loads(done.last_line)
-    assert "Spark Connect" in found["said"]
-    assert "JVM" in found["said"]
-    assert "classic" in found["said"]
-    assert found["works"] == 3  # the user's session is not disturbed
-    assert not (done.home / "store").exists()
+def test_what_pip_install_gives_is_enough(beside: Beside) -> None:
+    """A Python that has PySpark, whence and what whence declares to need, and nothing else: no pandas above all."""
+    found = json.loads(beside("installed").last_line)
+    assert found == {
+        **{"pandas": False, "typer": False, "yaml": False},
+        "printed": True,
+        "verified": True,
+        "culprit": ["six"],
+        "culprits rows": [2],
+        "kept": [7, None, 5],
+        "put aside": ["('six',)"],
+        "explained": True,
+        "lines": ["a b"],
+        "through": ["six"],
+        "catalogue": ["counts", "rows"],
+    }
 
 
 def test_dataframe_of_an_application_that_ended(beside: Beside) -> None:

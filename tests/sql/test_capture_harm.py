@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 import whence
 from sql.test_operators import T
+from whence.spark.frames import ClassicDataFrame
 
 
 @pytest.fixture(scope="module")

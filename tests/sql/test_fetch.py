@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import Row
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 import whence
 from whence.debug.trace import Trace
@@ -63,3 +65,53 @@ def test_what_is_out_of_the_ordinary_is_left_to_spark(w: whence.Session, tmp_pat
     trace = w.backward(read.where("id = 7"))
     assert by_position(w, trace, "t", 5) is None
     assert trace.first_rows("t", 5) == read.where("id = 7").collect()
+
+
+def leaves(frame: DataFrame) -> set[str]:
+    """What the optimised query reads."""
+    found: set[str] = set()
+
+    def visit(node: Any) -> None:
+        if node.children().isEmpty():
+            found.add(node.nodeName().split(" ")[0])
+        for i in range(node.children().size()):
+            visit(node.children().apply(i))
+
+    visit(frame._jdf.queryExecution().optimizedPlan())
+    return found
+
+
+def test_a_query_runs_again_on_few_rows_without_reading_the_source(w: whence.Session, tmp_path: Path) -> None:
+    write(tmp_path / "goods")
+    goods = w.spark.read.parquet(str(tmp_path / "goods"))
+    other = goods.selectExpr("id + 1 as next", "name as before")
+    joined = goods.join(other, goods.id == other.next).where("id % 50 = 7")
+    trace = w.backward(joined)
+    assert trace.witness_counts["goods"] == 12
+    again = trace.replay()
+    assert leaves(again) == {"LocalRelation"}
+    assert sorted(again.collect()) == sorted(joined.collect())
+    assert trace.verify().ok
+
+
+def test_rows_that_a_query_only_chooses_are_chosen_again(w: whence.Session, tmp_path: Path) -> None:
+    write(tmp_path / "goods")
+    goods = w.spark.read.parquet(str(tmp_path / "goods")).withColumn("tenth", F.col("id") % 10).where("half < 100")
+    report = goods.where("100 / (half + 1) > 0").groupBy("tenth").agg(F.sum("price").alias("total"))
+    trace = w.backward(report.where("tenth = 3"))
+    rows = trace["goods"]
+    assert "Join" not in rows._jdf.queryExecution().optimizedPlan().toString()
+    assert sorted(row.id for row in rows.collect()) == [n for n in range(200) if n % 10 == 3]
+    assert rows.columns == ["id", "name", "price", "day", "half"]
+    assert trace.witness_counts["goods"] == 20
+    again = w.backward(rows.where("id = 13"))  # they are rows of the source still
+    assert [row.id for row in again["goods"].collect()] == [13]
+    assert w.forward(rows.where("id = 13"), to=report).rows.collect() == report.where("tenth = 3").collect()
+
+
+def test_a_test_that_fails_on_rows_shut_out_below_is_not_made_on_them(w: whence.Session, tmp_path: Path) -> None:
+    write(tmp_path / "goods")
+    goods = w.spark.read.parquet(str(tmp_path / "goods"))
+    kept = goods.where("id <> 5").where("1 / (id - 5) > 0").where("id < 9")
+    trace = w.backward(kept.groupBy("day").count())
+    assert sorted(row.id for row in trace["goods"].collect()) == [6, 7, 8]

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
+from releases import case, since
 from whence.sql.verify import compare
 
 ORDERS = "select * from values (1, 'a', 10), (2, 'b', 20), (3, 'a', 30) t(id, k, x)"
@@ -20,7 +21,7 @@ ORDERS = "select * from values (1, 'a', 10), (2, 'b', 20), (3, 'a', 30) t(id, k,
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ("'a' collate UTF8_LCASE; 'A' collate UTF8_LCASE; 'b' collate UTF8_LCASE", "collation"),
+        case("4.0", "collations", "'a' collate UTF8_LCASE; 'A' collate UTF8_LCASE; 'b' collate UTF8_LCASE", "texts"),
         ("array(0.0D); array(-0.0D); array(1.0D)", "zeros"),
         ("named_struct('d', interval '1' year); named_struct('d', interval '12' month)", "intervals"),
     ],
@@ -60,7 +61,7 @@ def test_rows_behind_an_offset_may_hold_maps(tiny: SparkSession, w: whence.Sessi
         ("make_date(12000, 1, 1); make_date(-5, 1, 1); date'2020-01-01'", "make_date(12000, 1, 1)"),
         ("timestamp'+12000-01-01'; timestamp'2020-01-01'", "timestamp'+12000-01-01'"),
         ("interval '1' year; interval '2' year", "interval '1' year"),
-        ("map('a', 1); map('b', 1)", "map('a', 1)"),
+        case("4.0", "groups by maps", "map('a', 1); map('b', 1)", "map('a', 1)"),
     ],
     ids=["dates", "timestamps", "years", "maps"],
 )
@@ -101,6 +102,7 @@ def test_what_a_limit_kept_is_of_its_moment(tiny: SparkSession, w: whence.Sessio
     assert moment() != moment()
 
 
+@since("4.0", "session variables in SQL")
 def test_what_a_limit_kept_is_of_its_settings(tiny: SparkSession, w: whence.Session) -> None:
     tiny.sql("declare or replace variable most int default 1")
     top = "select id from range(9) where id <= session.most order by id desc limit 1"

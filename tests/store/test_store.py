@@ -144,7 +144,7 @@ def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     [
         ("postgresql://u:p@h/db", "add the path"),
         ("mysql://u:p@h/db", "a store is a directory"),
-        ("s3a://bucket/x", "a store is a directory"),
+        ("ftp://host/x", "a store is a directory"),
     ],
 )
 def test_places_that_are_no_store(store: str, sentence: str) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from whence.actors.files import Files
 from whence.actors.places import File, InFile, Span, asked_span, records_in, span_of
 from whence.actors.products import site_of, taken_site_of
 from whence.actors.read import ActorLog, matches, overlap_pairs
@@ -20,6 +19,7 @@ from whence.actors.registry import Registry, version_of
 from whence.actors.trace import TracingDataflow, walk
 from whence.model import WhenceError
 from whence.model.flow import BY_BYTE, BY_NUMBER, BY_ROW, Answer, Few, RecordId, Records, Site, Step, told_by
+from whence.store import Files
 from whence.store.names import file_key
 
 _HASH = "hash"

@@ -15,9 +15,10 @@ import uuid
 from collections.abc import Collection, Hashable
 from typing import Any
 
-from whence.actors.files import Files, sealed
 from whence.actors.records import INT, LOCATION, STR, columns, domain_of, files_in, pair_columns
+from whence.store import Files, files_at
 from whence.store.names import file_key
+from whence.store.sealed import sealed
 
 BATCH = 1 << 17  # associations held in memory before they are written
 
@@ -40,8 +41,8 @@ def _write_options(schema: Any) -> dict[str, Any]:
 
 
 class Log:
-    def __init__(self, root: str, actor: str, task: str, attempt: int, own: bool = False) -> None:
-        self._root, self._actor, self._task, self._attempt = root, actor, task, attempt
+    def __init__(self, files: str | Files, actor: str, task: str, attempt: int, own: bool = False) -> None:
+        self._place, self._actor, self._task, self._attempt = files, actor, task, attempt
         self._own = own  # of a process, not of a task: it commits when the actor does
         self._name = uuid.uuid4().hex
         self._files: Files | None = None
@@ -132,7 +133,7 @@ class Log:
         key = (kind, *(domain_of(a) for a in arrays))
         if key not in self._writers:
             if self._files is None:
-                self._files = Files(self._root)
+                self._files = files_at(self._place)
             part = f"{self._name}-{len(self._parts)}.parquet"
             sink = self._files.create("logs", self._actor, part)
             writer = pq.ParquetWriter(sink, table.schema, **_write_options(table.schema))
@@ -174,7 +175,7 @@ class Log:
         with self._lock:
             self._flush()
             if also_nothing and self._files is None:
-                self._files = Files(self._root)
+                self._files = files_at(self._place)
             for writer, sink, entry in self._writers.values():
                 writer.close()
                 sink.close()

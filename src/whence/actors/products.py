@@ -35,7 +35,7 @@ class Teller:
     def around(cls, root: str, store: Store | None) -> Teller:
         """By default the store is the directory that has `root` as its `actors`, or else `root` itself."""
         if store is not None:
-            directory = store.location.directory
+            directory = store.location.directory if store.location.remote is None else None
             return cls(None if directory is None else str(directory), store, os.getpid())
         if "://" in root:
             return cls()

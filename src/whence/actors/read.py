@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from whence.actors.files import Files
 from whence.actors.log import BATCH, INPUTS, OUTPUTS, PAIRS
 from whence.actors.records import LOCATION, RecordSet, arrow_type, domain_of
 from whence.actors.registry import LogDamaged, Part, Registry
+from whence.store import Files
 
 
 def overlap_mask(locations: Any, wanted: Any) -> Any:
@@ -114,7 +114,7 @@ class ActorLog:
 
         rows = 0
         try:
-            with self._files.system.open_input_file(self._files.path("logs", self._actor, part.file)) as data:
+            with self._files.open("logs", self._actor, part.file) as data:
                 self._check(part, data)
                 for batch in pq.ParquetFile(data).iter_batches(batch_size=BATCH * 8, columns=columns):
                     rows += batch.num_rows

@@ -21,8 +21,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from whence.actors.files import Files, sealed, unsealed
 from whence.model import StoreError
+from whence.store import Files
+from whence.store.sealed import sealed, unsealed
 
 Version = tuple[int, int]
 """Length and mtime in ms of a file on this machine."""

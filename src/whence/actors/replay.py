@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from whence.actors.files import Files
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json, to_json
 from whence.actors.registry import ActorSpec, Registry
 from whence.actors.trace import GHOST, TracingDataflow
 from whence.actors.worker import Filter
 from whence.model import StoreError, WhenceError
+from whence.store import Files
 from whence.store.private import require_name
 
 REPLAY_VARIABLE = "WHENCE_ACTORS_REPLAY"
@@ -46,8 +46,8 @@ class ReplayPlan:
     def filter_for(self, path: str) -> Filter:
         return self.filters.get(path, _NOTHING if path in self.known else _EVERYTHING)
 
-    def scratch(self, root: str) -> str:
-        return f"{root}/replays/{self.id}/seen"
+    def scratch(self, files: Files) -> Files:
+        return files.below("replays", self.id, "seen")
 
     def dumps(self) -> bytes:
         """Plain data: processes that take part read it from the store."""
@@ -118,7 +118,7 @@ class Replayed:
 
 class _Store(Protocol):
     @property
-    def root(self) -> str: ...
+    def files(self) -> Files: ...
     def replaying(self, plan: ReplayPlan) -> Any: ...
     def restart_of(self, spec: ActorSpec) -> Callable[[str, Mapping[str, Any]], Any] | None: ...
 
@@ -226,7 +226,7 @@ def run_stepwise(store: _Store, trace: TracingDataflow) -> Iterator[ReplayStep]:
     order = to_restart(store, trace.registry, _asked(trace), onward=False)
     plan = replay_plan(trace, _inside(trace.registry, order), observe=True)
     with store.replaying(_restarting(plan, order)) as plan:
-        scratch = Files(plan.scratch(store.root))
+        scratch = plan.scratch(store.files)
         shown: set[str] = set()
         for unit in order:
             _restart(store, [unit])

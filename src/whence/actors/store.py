@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from whence.actors.files import Files, unsealed
 from whence.actors.products import Teller
 from whence.actors.read import ActorLog
 from whence.actors.records import Name, RecordSet, from_json
@@ -20,7 +19,8 @@ from whence.actors.replay import REPLAY_VARIABLE, CannotReplay, ReplayPlan
 from whence.actors.trace import NotCommitted, TracingDataflow, trace, walk
 from whence.actors.worker import Actor, Mode, in_spark_task
 from whence.model import StoreError, WhenceError
-from whence.store import Seal, Store, Unsigned
+from whence.store import Files, Seal, Store, Unsigned, files_at
+from whence.store.sealed import unsealed
 
 Restart = Callable[[str, Mapping[str, Any]], Any]
 
@@ -43,22 +43,21 @@ class Failure:
 class ActorStore:
     """Actors kept under one directory (or URL). It pickles: processes and tasks may register actors themselves."""
 
-    def __init__(self, root: str | Path, store: Store | None = None) -> None:
+    def __init__(self, root: str | Path | Files, store: Store | None = None) -> None:
         """`store`: told which files the actors made and read, so that the traces of others lead on into them. By
         default the whence store of which `root` is the directory `actors`, or else `root` itself."""
-        self._root = str(root) if "://" in str(root) else os.path.abspath(root)
-        self._teller = Teller.around(self._root, store)
-        self._files = Files(self._root)
+        self._files = files_at(root)
+        self._teller = Teller.around(self._files.root, store)
         self._seal = Seal()
         self._restarts: dict[str, tuple[Restart, ActorSpec]] = {}
         self._plan: ReplayPlan | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self._root, self._replaying(), self._teller)
+        return _revive, (self._files, self._replaying(), self._teller)
 
     @property
     def root(self) -> str:
-        return self._root
+        return self._files.root
 
     def register(
         self,
@@ -100,15 +99,15 @@ class ActorStore:
         if plan is not None:
             if not ids:
                 spec = replace(spec, path=plan.restarted.get(name, spec.path))
-            scratch = plan.scratch(self._root)
+            scratch = plan.scratch(self._files)
             if plan.observe:
-                Files(scratch).write(spec.dumps(), "registry", f"{spec.id}.json")
+                scratch.write(spec.dumps(), "registry", f"{spec.id}.json")
             return Actor(spec, scratch, Mode(plan.filter_for(spec.path), plan.observe))
         spec = self._signed(spec)
         self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
         if restart is not None:
             self._restarts[spec.id] = restart, spec
-        return Actor(spec, self._root, teller=self._teller)
+        return Actor(spec, self._files, teller=self._teller)
 
     def _signed(self, spec: ActorSpec) -> ActorSpec:
         """Later programs restart only what they know to come from this user; without a key there is no restart."""
@@ -296,7 +295,7 @@ def _row_keys(name: str, inputs: str | Sequence[str] | None, outputs: str | Sequ
     return RowKeys(*((key,) if isinstance(key, str) else tuple(key) for key in (inputs, outputs)))
 
 
-def _revive(root: str, plan: ReplayPlan | None, teller: Teller) -> ActorStore:
-    store = ActorStore(root)
+def _revive(files: Files, plan: ReplayPlan | None, teller: Teller) -> ActorStore:
+    store = ActorStore(files)
     store._plan, store._teller = plan, teller
     return store

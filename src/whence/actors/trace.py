@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from whence.actors.files import Files
 from whence.actors.read import ActorLog, matches, overlap_pairs
 from whence.actors.records import LOCATION, RecordSet
 from whence.actors.registry import ActorSpec, Registry
 from whence.model import EXACT, Exactness, WhenceError
+from whence.store import Files
 
 GHOST = "ghost"
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from whence.actors.files import Files, sealed
 from whence.actors.log import Log, NoLog
 from whence.actors.products import Teller
 from whence.actors.records import Location, Name, Record, identify, to_json
@@ -26,6 +25,8 @@ from whence.actors.registry import ActorSpec, RowKeys, commit, sweep
 from whence.model import WhenceError
 from whence.model.quiet import AGAIN, is_again
 from whence.model.text import visible
+from whence.store import Files
+from whence.store.sealed import sealed
 
 _NO_TAG = (None,)
 _NO_LOG = NoLog("", "", "", 0)
@@ -121,13 +122,13 @@ class Actor:
     def __init__(
         self,
         spec: ActorSpec,
-        root: str,
+        files: Files,
         mode: Mode = Mode(),  # noqa: B008
         task: tuple[str, int] | None = None,
         teller: Teller | None = None,
     ) -> None:
         self.spec = spec
-        self._root = root
+        self._files = files
         self._teller = teller
         self._mode = mode
         self._task = task
@@ -152,13 +153,19 @@ class Actor:
         return visible(f"<{self.kind} {self.spec.path}>")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _revive, (self.spec, self._root, self._mode, self._task, self._teller, self._to_ship())
+        return _revive, (self.spec, self._files, self._mode, self._task, self._teller, self._to_ship())
 
     def _to_ship(self) -> Any:
-        module = sys.modules.get("pyspark.core.context")
+        module = sys.modules.get("pyspark")
         context = module.SparkContext._active_spark_context if module and _spark_task() is None else None
         if context is not None and context is not self._accumulator_context:
             self._accumulator, self._accumulator_context = context.accumulator([], _Committed()), context
+        if context is None and "pyspark.sql.connect.session" in sys.modules and _spark_task() is None:
+            warnings.warn(
+                f"{self} is sent to another process, and this one is a client of Spark Connect. What it captures in a "
+                "Spark task is kept only within `with actor.task(key) as task: task.capture(...)`.",
+                stacklevel=2,
+            )
         return self._accumulator
 
     def _open(self) -> Log:
@@ -181,11 +188,11 @@ class Actor:
 
     def _open_log(self) -> Log:
         if self._task is not None:
-            self._log = Log(self._root, self.id, *self._task)
+            self._log = Log(self._files, self.id, *self._task)
             return self._log
         task = _spark_task()
         if task is None:
-            self._log = Log(self._root, self.id, uuid.uuid4().hex, 0, own=True)
+            self._log = Log(self._files, self.id, uuid.uuid4().hex, 0, own=True)
             return self._log
         if _spark_runs_again():
             self._log = _NO_LOG
@@ -195,7 +202,7 @@ class Actor:
         if log is None:
             for old in [k for k in _task_logs if k[1:] != task]:  # a worker process runs one task at a time
                 del _task_logs[old]
-            log = _task_logs[key] = Log(self._root, self.id, f"stage {task[0]} partition {task[1]}", task[2])
+            log = _task_logs[key] = Log(self._files, self.id, f"stage {task[0]} partition {task[1]}", task[2])
             if self._accumulator is not None:
                 self._accumulator.add([log])
         self._log = log
@@ -280,7 +287,10 @@ class Actor:
             "output": None if o is None else to_json(identify(o)),
             "error": error if isinstance(error, str) else f"{type(error).__name__}: {error}",
         }
-        Files(self._root).write(sealed(note), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
+        try:
+            self._files.write(sealed(note), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
+        except (OSError, WhenceError) as problem:  # the program has trouble enough
+            warnings.warn(f"What made {self} fail could not be written down: {problem}", stacklevel=2)
 
     # -- life ------------------------------------------------------------------------------------------------------
 
@@ -289,7 +299,7 @@ class Actor:
 
         It commits when the block ends well. Of several attempts at the same task the lowest committed one counts.
         """
-        return Actor(self.spec, self._root, self._mode, (f"task {key}", attempt), self._teller)
+        return Actor(self.spec, self._files, self._mode, (f"task {key}", attempt), self._teller)
 
     def __enter__(self) -> Actor:
         return self
@@ -317,12 +327,11 @@ class Actor:
             lost = [n for n in self._accumulator.value if n.startswith("lost ")]
             if lost:
                 warnings.warn(f"{len(lost)} task logs of {self} could not be written: {lost[0]}", stacklevel=2)
-        files = Files(self._root)
-        named = commit(files, self.id)
+        named = commit(self._files, self.id)
         if self._teller is not None:
-            self._teller.tell(self._root, self.id, named)
+            self._teller.tell(self._files.root, self.id, named)
         try:
-            sweep(files, self.id)
+            sweep(self._files, self.id)
         except WhenceError as error:
             warnings.warn(f"What did not commit of {self} was left in the store: {error}", stacklevel=2)
 
@@ -432,13 +441,13 @@ class Listening:
 
 def _revive(
     spec: ActorSpec,
-    root: str,
+    files: Files,
     mode: Mode,
     task: tuple[str, int] | None,
     teller: Teller | None,
     accumulator: Any,
 ) -> Actor:
-    actor = Actor(spec, root, mode, task, teller)
+    actor = Actor(spec, files, mode, task, teller)
     actor._accumulator = accumulator
     return actor
 

@@ -18,7 +18,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -33,7 +33,7 @@ from whence.store.private import make_directory, make_file, write
 from whence.store.seal import Seal
 
 VERSION = 1
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 _NEW = ".new-"
 
 
@@ -52,7 +52,7 @@ class Shelf:
         return NewRun(self, name)
 
     def open(self, name: Any) -> Folder:
-        if not isinstance(name, str) or not _ID.fullmatch(name) or not (self.path / name / "run.json").is_file():
+        if not isinstance(name, str) or not ID.fullmatch(name) or not (self.path / name / "run.json").is_file():
             known = self.names()
             told = f"It has {len(known)}, the last is {known[-1]}" if known else "It has none"
             raise UnknownRun(f"There is no array run {name!r} in the store {self._top}. {told}.")
@@ -67,7 +67,7 @@ class Shelf:
         """Oldest first."""
         if not self.path.is_dir():
             return []
-        return sorted(entry for entry in os.listdir(self.path) if _ID.fullmatch(entry))
+        return sorted(entry for entry in os.listdir(self.path) if ID.fullmatch(entry))
 
     def _sweep(self) -> None:
         """Remove what processes left that were killed: those whose lock nobody holds."""
@@ -96,6 +96,8 @@ class NewRun:
         make_directory(self.path, shelf.path)
         self._lock = _locked(self.path / "lock", new=True)
         self._finished = False
+        self.on_finish: Callable[[Path], None] | None = None
+        """Told of the folder when the run is whole."""
         self._beside: list[Path] = []
 
     @property
@@ -132,6 +134,8 @@ class NewRun:
         done = self._shelf.path / self.name
         os.rename(self.path, done)
         self._finished = True
+        if self.on_finish is not None:
+            self.on_finish(done)
         return Folder(done, self._shelf.seal)
 
 

@@ -24,6 +24,7 @@ from whence.arrays.errors import ArrayError
 from whence.arrays.folder import NewRun
 from whence.arrays.frames import FrameInput
 from whence.arrays.workflow import Node, Workflow
+from whence.spark.frames import to_arrow
 from whence.store.private import make_directory, make_file, require_name
 from whence.store.producers import Producers, product_of_file
 
@@ -214,7 +215,7 @@ def _assembled(
 
     files = sorted(entry for entry in os.listdir(directory) if entry.endswith(".parquet"))
     tables = [pq.read_table(directory / file, partitioning=None) for file in files]
-    table = pa.concat_tables(tables) if tables else given.frame.limit(0).toArrow()
+    table = pa.concat_tables(tables) if tables else to_arrow(given.frame.limit(0))
     where = f"The input {name}"
     cells = np.stack([_whole_numbers(table.column(c), where, o) for c, o in zip(index, given.index, strict=True)], 1)
     shape = tuple(int(n) + 1 for n in cells.max(axis=0)) if len(cells) else (0,) * len(index)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from whence.arrays.errors import ArrayError
 from whence.arrays.execute import execute
 from whence.arrays.flow import ArrayFlow
 from whence.arrays.folder import Shelf
+from whence.arrays.remote import NoTables, RemoteShelf
 from whence.arrays.run import Run
 from whence.arrays.tables import Tables
 from whence.debug.crossing import Crossing
 from whence.debug.frames import frame_of
-from whence.model import SessionClosed, StoreError
+from whence.model import SessionClosed
 from whence.model.flow import Flow, RecordId, Records, Site
 from whence.sql.flow import SqlFlow
 from whence.store import Store
@@ -38,22 +42,35 @@ class Attached(Protocol):
 
 
 class ArrayRuns:
-    def __init__(self, session: Attached, store: Store, files: Path) -> None:
-        if store.location.top is None:
-            raise StoreError(
-                f"Array runs are kept as files on this machine, and the store {store.location} has none here: attach "
-                "with a directory for a store."
-            )
+    def __init__(self, session: Attached, store: Store) -> None:
         self._session, self._store = session, store
-        self.shelf = Shelf(files, store.seal)
+        self._here: str | None = None
+        if store.location.top is None:
+            self._here = tempfile.mkdtemp(prefix="whence-arrays-")
+            self.shelf: Shelf = RemoteShelf(Path(self._here), store.seal, store.files)
+        else:
+            self.shelf = Shelf(Path(store.location.files), store.seal)
         self._flows: dict[str, ArrayFlow] = {}
         self._behind: dict[str, Crossing] = {}
-        self.tables = Tables(lambda: session.spark, self._write, lambda: store.producers)
+        kind = Tables if self._here is None else NoTables
+        self.tables = kind(lambda: session.spark, self._write, lambda: store.producers)
+
+    def close(self) -> None:
+        """What was fetched or written here goes; the store has it."""
+        if self._here is not None:
+            shutil.rmtree(self._here, ignore_errors=True)
 
     def execute(
         self, target: Any, inputs: Mapping[Any, Any] | None, strategies: Any, limit_disk: float | None, chunks: Any
     ) -> Run:
         self._store.make()
+        master = str(self._session.spark.sparkContext.master)
+        if chunks is not None and self._here is not None and not (master == "local" or master.startswith("local[")):
+            raise ArrayError(
+                f"Chunks are files that executors and the driver both map, and the store {self._store.location} lies "
+                f"at a URL, which the machines of {master} cannot map. Run without chunks=, or attach with a directory "
+                "that they share."
+            )
         return execute(
             self.shelf,
             target,

@@ -16,11 +16,33 @@ class SessionClosed(WhenceError):
 
 
 class ConnectUnsupported(WhenceError):
-    def __init__(self) -> None:
+    """Asked of a session of Spark Connect: `what` was, and `why` that needs the JVM, which is out of reach there."""
+
+    def __init__(self, what: str, why: str) -> None:
         super().__init__(
-            "This is a Spark Connect session: it has no JVM in reach, and whence reads the query plan from the JVM. "
-            "Start a classic session (SparkSession.builder.master(...), without .remote(...) and with "
-            "spark.api.mode=classic) and attach to that."
+            f"{what} needs a classic Spark session, and this is one of Spark Connect: {why}. Start a classic session "
+            "(SparkSession.builder.master(...), without .remote(...) and with spark.api.mode=classic) and attach to "
+            "that. With Spark Connect the catalogue, explain, actors and arrays in this process work."
+        )
+
+
+class NoSession(WhenceError):
+    """What was given to attach is no Spark session."""
+
+
+class UnknownSpark(WhenceError):
+    """A release of Spark whose private classes whence has not been tried with."""
+
+    def __init__(self, version: str, known: list[str], *, newer: bool) -> None:
+        self.version = version
+        what_to_do = (
+            "Upgrade whence (pip install -U whence), or run this job with one of these releases of PySpark."
+            if newer
+            else "Run this job with one of these releases of PySpark."
+        )
+        super().__init__(
+            f"This session runs Spark {version}, which whence does not know: it reads Spark's private classes, and "
+            f"is tried with {', '.join(known[:-1])} and {known[-1]}. {what_to_do}"
         )
 
 

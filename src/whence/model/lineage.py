@@ -30,13 +30,19 @@ class Seen:
 class Change:
     """What a run did to a dataset. The numbers are places in `Observation.datasets`.
 
-    how: append (also merge, update, delete: earlier rows stay), overwrite (earlier inputs no longer count), create,
+    how: append, merge, update, delete (earlier inputs still count), overwrite (earlier inputs no longer count), create,
     alter, define (a view says what it is made of), truncate, drop, rename (then `to` is the new name).
     """
 
     dataset: int
     how: str
     to: int | None = None
+    version: str | None = None
+    """The version that this made, as the dataset's own format counts; None: not known."""
+
+
+WRITES = ("append", "overwrite", "merge", "update", "delete")
+"""Changes of a dataset's rows by a query or a command."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ LOOKED_THROUGH = (*NAMES_ONLY, "View")
 PLACEMENT = ("Repartition", "RepartitionByExpression", "RebalancePartitions")
 """Rows go elsewhere, unchanged."""
 
-PYTHON_BATCHES = ("MapInPandas", "MapInArrow")
+PYTHON_BATCHES = ("MapInPandas", "MapInArrow", "PythonMapInArrow")
 PYTHON_GROUPS = ("FlatMapGroupsInPandas", "FlatMapGroupsInArrow")
 PYTHON_COGROUPS = ("FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow")
 """Python functions over many rows at once: what they do inside cannot be seen in the plan."""

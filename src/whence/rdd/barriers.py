@@ -135,9 +135,7 @@ class Combine(Barrier):
         try:
             self._fold(slots, values, held)
         except StopIteration as stopped:
-            raise PySparkRuntimeError(
-                errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": str(stopped)}
-            ) from stopped
+            raise PySparkRuntimeError(None, "STOP_ITERATION_OCCURRED", {"exc": str(stopped)}) from stopped
 
     def weights(self, records: list[Any], slots: AnyInts) -> AnyInts:
         return slots

@@ -5,7 +5,6 @@ wrote into the store, where any other process reads it. Nobody who traces has to
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 from whence.model import StoreError
 from whence.rdd.textfiles import Split
 from whence.rdd.walk import Key, Tables
-from whence.store import private
+from whence.store import Files, files_at
 
 BOOK = "run.json"
 _FORM = 2
@@ -86,11 +85,16 @@ class Save:
 
 
 class Book(Protocol):
-    directory: str
+    files: Files
     tables: Tables
     saves: list[Save]
     readers: dict[tuple[int, int], Key]
     """Of each partition of a source, as (node, partition): a table of a stage that read it."""
+
+    @property
+    def directory(self) -> str:
+        """The path or URL of the run."""
+        ...
 
     @property
     def run(self) -> str: ...
@@ -113,10 +117,13 @@ class Book(Protocol):
 
 
 class PastBook:
-    def __init__(self, directory: str | Path) -> None:
-        self.directory = str(directory)
+    def __init__(self, place: str | Path | Files) -> None:
+        self.files = files_at(place)
         try:
-            book = json.loads((Path(directory) / BOOK).read_text())
+            data = self.files.read(BOOK)
+            if data is None:
+                raise ValueError(f"it has no {BOOK}")
+            book = json.loads(data)
             if book.pop("crc32", None) != _sum(book):
                 raise ValueError(f"{BOOK} was changed since it was written, or is of an earlier version of whence")
             if book["form"] != _FORM:
@@ -128,14 +135,18 @@ class PastBook:
             self.readers = {(node, part): _key(key) for node, part, key in book["readers"]}
         except (OSError, ValueError, AttributeError, KeyError, TypeError) as failed:
             raise StoreError(
-                f"There is no RDD run to read at {directory}: {failed}. A run is written when it saves files and when "
-                "its session is closed."
+                f"There is no RDD run to read at {self.directory}: {failed}. A run is written when it saves files and "
+                "when its session is closed."
             ) from failed
-        self.tables = Tables(self.directory)
+        self.tables = Tables(self.files)
+
+    @property
+    def directory(self) -> str:
+        return self.files.root
 
     @property
     def run(self) -> str:
-        return os.path.basename(self.directory)
+        return self.directory.rsplit("/", 1)[-1]
 
     @property
     def nodes(self) -> Mapping[int, Told]:
@@ -168,7 +179,7 @@ def kept_of(tables: Tables, results: Iterable[Result]) -> dict[Key, int]:
     return found
 
 
-def write_book(book: Book, results: Iterable[Result], home: Path) -> None:
+def write_book(book: Book, results: Iterable[Result]) -> None:
     """Whole or not at all, so that others may read it at any time."""
     read = {node for node, _ in book.readers}
     told = {
@@ -179,8 +190,7 @@ def write_book(book: Book, results: Iterable[Result], home: Path) -> None:
         "saves": [asdict(s) for s in book.saves],
         "readers": [[*place, list(key)] for place, key in book.readers.items()],
     }
-    private.make_directory(book.directory, home)
-    private.write(Path(book.directory) / BOOK, json.dumps({**told, "crc32": _sum(told)}).encode())
+    book.files.write(json.dumps({**told, "crc32": _sum(told)}).encode(), BOOK)
 
 
 def _sum(book: dict[str, Any]) -> int:

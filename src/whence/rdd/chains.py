@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner, PipelinedRDD
 from pyspark.rddsampler import RDDSamplerBase, RDDStratifiedSampler
 
 from whence.rdd.barriers import Barrier, Opaque
 from whence.rdd.narrow import Enumerate, Filter, FlatMap, FlatMapValues, Map, MapValues, Narrow, Sample
 from whence.rdd.physical import Computed
 from whence.rdd.stages import Base, Step, one_to_one
+from whence.spark.names import Partitioner, PipelinedRDD
 
 if TYPE_CHECKING:
     from whence.rdd.lineage_rdd import LineageRDD

@@ -7,8 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
@@ -25,6 +24,8 @@ from whence.rdd.reading import LINES, OBJECTS, Reading
 from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, source_base
 from whence.rdd.wire import Tagged
+from whence.store import Files, files_at
+from whence.store.files import is_url
 from whence.strategy import Plan
 
 if TYPE_CHECKING:
@@ -45,23 +46,26 @@ def step_name(node: Node) -> str:
 class LineageContext(SparkContext):
     """Everything of a SparkContext. `capture` switches whether actions write lineage; off, RDDs are plain PySpark's."""
 
-    def __init__(self, spark: SparkContext, store: str, producers: Callable[[], Producers] | None = None) -> None:
+    def __init__(
+        self, spark: SparkContext, store: str | Files, producers: Callable[[], Producers] | None = None
+    ) -> None:
         """`producers`: where files and results are told to the other front ends and to later processes."""
-        if "://" in store:
+        if isinstance(store, str) and is_url(store):
             raise StoreError(
-                f"The lineage of RDDs cannot be kept at {store}: Spark's Python workers write it as files, so it needs "
-                "a directory that the driver and all executors share. Give the store one."
+                f"The lineage of RDDs cannot be kept at {store} by a context of its own, which has no session to reach "
+                "it with: attach(spark, store=...).context is one that does."
             )
         self.spark = spark
         self.capture = True
-        self.book = LiveBook(spark, store)
+        self.book = LiveBook(spark, files_at(store))
         self._strategy: str | Plan = "stored"
         self._producers = producers
         if str(spark.master).startswith("local") and "PYSPARK_PYTHON" not in os.environ:
             # PySpark takes the first `python3` of the path, which need not be the one whence is installed for.
             spark.pythonExec = sys.executable
         ship(spark)
-        self.book.tables.elsewhere = walking(self)
+        if self.book.carriers is None:  # tables elsewhere are fetched by the driver, which then may as well walk them
+            self.book.tables.elsewhere = walking(self)
         self.large = LARGE
         self._frames = Frames()
         self.tracing: Callable[[LineageRDD], Any] | None = None  # makes a Trace; set by the session
@@ -127,11 +131,12 @@ class LineageContext(SparkContext):
         """Runs in the store, oldest first; also those of other processes. One that is damaged is warned of."""
         from whence.rdd.flow import RddFlow
 
-        home = Path(self.book.directory).parent
+        runs = self.book.runs
         found = []
-        for book in sorted(home.glob(f"*/{BOOK}"), key=lambda p: p.stat().st_mtime_ns):
+        written = {run: runs.changed(run, BOOK) for run in runs.names()}
+        for run in sorted((run for run, when in written.items() if when), key=lambda run: written[run]):
             try:
-                found.append(RddFlow(PastBook(book.parent)))
+                found.append(RddFlow(PastBook(runs.below(run))))
             except StoreError as failed:
                 warnings.warn(f"A run is left out: {failed}", stacklevel=2)
         return found
@@ -141,10 +146,13 @@ class LineageContext(SparkContext):
         self.book.note_result(rdd, limit, shown)
         if self._followed == "propagated" and limit is None:
             keys = captured(rdd)
-            directory = self.book.directory
-            if keys:
+            files = self.book.files
+            if keys and self.book.carriers is not None:
+                for key in keys:
+                    write_full(files, key)
+            elif keys:
                 with self.book.job("putting lineage together"):
-                    self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(directory, key)).count()
+                    self.spark.parallelize(keys, len(keys)).map(lambda key: write_full(files, key)).count()
 
     # Sources
 
@@ -224,19 +232,14 @@ class LineageContext(SparkContext):
     def sweep(self) -> None:
         """Remove what tasks left that were killed, failed, or lost to a copy of themselves."""
         self.book.take_commits()
-        if not os.path.isdir(self.book.directory):
-            return
-        for stage in os.scandir(self.book.directory):
-            # what others put there is theirs, and a link would lead out of the store
-            if not stage.is_dir(follow_symlinks=False) or not stage.name.isdigit():
-                continue
-            for file in os.scandir(stage.path):
-                if file.is_dir(follow_symlinks=False):
-                    continue
-                part, _, attempt = file.name.removesuffix(".full").partition("-")
-                known = self.book.committed.get((int(stage.name), int(part)), {}) if part.isdigit() else {}
+        files = self.book.files
+        for stage in filter(str.isdigit, files.names()):
+            for name in files.names(stage):
+                part, _, attempt = name.removesuffix(".full").partition("-")
+                known = self.book.committed.get((int(stage), int(part)), {}) if part.isdigit() else {}
                 if not attempt.isdigit() or int(attempt) not in known:
-                    os.unlink(file.path)
+                    with suppress(OSError, StoreError):  # what others put there, or a link, is theirs
+                        files.delete(stage, name)
 
     def close(self) -> None:
         """Write down what the run computed, so that other processes can trace it, and sweep."""

@@ -7,8 +7,9 @@ import functools
 from typing import Any
 
 from pyspark import RDD
-from pyspark.core.rdd import PipelinedRDD
-from pyspark.sql.classic.dataframe import DataFrame
+
+from whence.spark.frames import ClassicDataFrame as DataFrame
+from whence.spark.names import PipelinedRDD
 
 _FRAME = "_whence_frame"
 

@@ -17,6 +17,7 @@ from whence.rdd.records import measured, stage_view
 from whence.rdd.tables import LineageMissing
 from whence.rdd.textfiles import Split, lines_at
 from whence.rdd.walk import Item, Moved, Place, State, Tables, Todo, back_inside, forth_inside
+from whence.store import Files
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -36,7 +37,7 @@ def walking(context: LineageContext) -> Callable[[Todo, bool, bool], list[Moved]
             if key in context.book.tables.errors:
                 _ = context.book.tables[key]  # says what is missing, and why
         work = [(key, [(i.at, _packed(i.positions), i.start) for i in items]) for key, items in todo.items()]
-        task = partial(_walk, context.book.directory, forward, whole)
+        task = partial(_walk, context.book.files, forward, whole)
         with context.book.job("tracing"):
             answers = context.spark.parallelize(work, len(work)).map(task).collect()
         found = []
@@ -57,12 +58,12 @@ def walking(context: LineageContext) -> Callable[[Todo, bool, bool], list[Moved]
     return level
 
 
-def _walk(directory: str, forward: bool, whole: bool, work: tuple[tuple[int, int, int], list[Packed]]) -> Any:
+def _walk(files: Files, forward: bool, whole: bool, work: tuple[tuple[int, int, int], list[Packed]]) -> Any:
     """On an executor."""
     key, packed = work
     items = [Item(at, unpack_sorted(x), start) for at, x, start in packed]
     try:
-        moved = (forth_inside if forward else back_inside)(Tables(directory)[key], key, items, whole)
+        moved = (forth_inside if forward else back_inside)(Tables(files)[key], key, items, whole)
     except StoreError as failed:
         return str(failed)
     return (

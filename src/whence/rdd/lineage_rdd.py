@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pyspark import RDD
-from pyspark.core.rdd import RDDBarrier
+from pyspark import RDD, RDDBarrier
 from pyspark.serializers import CartesianDeserializer, PairDeserializer
 
 from whence.rdd import actions

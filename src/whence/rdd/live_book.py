@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkContext
@@ -19,7 +18,10 @@ from whence.model.quiet import AGAIN, QUIET, tagged
 from whence.rdd.books import Result, Save, Source, Told, write_book
 from whence.rdd.stages import Base, Node, StageInfo, Step
 from whence.rdd.walk import Key, Tables
-from whence.rdd.worker import Segment, Shuffle
+from whence.rdd.worker import LOCAL_DIRS, Segment, Shuffle
+from whence.spark.carrying import SCRATCH, Carriers
+from whence.spark.hadoop_files import HadoopFiles
+from whence.store import Files
 
 if TYPE_CHECKING:
     from whence.rdd.again import Instead
@@ -50,12 +52,13 @@ class _Here(threading.local):
 
 
 class LiveBook:
-    def __init__(self, spark: SparkContext, store: str) -> None:
+    def __init__(self, spark: SparkContext, store: Files) -> None:
         self.spark = spark
-        self.home = Path(store).absolute()
         self.run = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self.directory = str(self.home / "rdd" / self.run)
-        self.tables = Tables(self.directory)
+        self.runs = store.below("rdd")
+        self.files = self.runs.below(self.run)
+        self.tables = Tables(self.files)
+        self.carriers = Carriers(self.files, self.run) if isinstance(self.files, HadoopFiles) else None
         self.here = _Here()
         self.making = threading.RLock()  # what an RDD is computed by is made once, whichever thread asks
         self.ids = itertools.count()
@@ -75,6 +78,15 @@ class LiveBook:
         self.readings: dict[int, Reading] = {}  # what sources read
         self.inner: dict[tuple[int, ...], LineageRDD] = {}
         self.instead: ContextVar[Instead | None] = ContextVar("instead", default=None)  # for a thread of its own
+
+    @property
+    def directory(self) -> str:
+        return self.files.root
+
+    @property
+    def written_to(self) -> str:
+        """Where tasks write tables: in the store, or on their own machine, from where they are carried to it."""
+        return self.directory if self.carriers is None else f"{LOCAL_DIRS}/{SCRATCH}/{self.run}"
 
     # --- what threads are doing
 
@@ -147,7 +159,10 @@ class LiveBook:
         """Enter what finished tasks reported."""
         with self.making:
             reported, self.commits._value = self.commits.value, []
+            lost = self.carriers.failures() if self.carriers is not None and reported else {}
             for stage, part, attempt, size, n_out, error in reported:
+                if self.carriers is not None:
+                    error = lost.get((stage, part, attempt), error or self.carriers.broken)
                 # Others may be reading the old one.
                 self.committed[stage, part] = {**self.committed.get((stage, part), {}), attempt: (size, n_out, error)}
                 if error is not None:
@@ -205,7 +220,7 @@ class LiveBook:
         self.take_commits()
         results = self.written()
         if results:
-            write_book(self, results, self.home)
+            write_book(self, results)
 
     # --- what a trace asks (books.Book)
 

@@ -30,7 +30,7 @@ def mapped(f: Callable[[Any], Any], records: list[Any]) -> list[Any]:
         checked = fail_on_stopiteration(f)
         for record in records[len(out) :]:
             checked(record)
-        raise PySparkRuntimeError(errorClass="STOP_ITERATION_OCCURRED", messageParameters={"exc": ""})
+        raise PySparkRuntimeError(None, "STOP_ITERATION_OCCURRED", {"exc": ""})
     return out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.model import NonDeterministic, StoreError
@@ -12,6 +11,7 @@ from whence.rdd.books import BOOK, PastBook
 from whence.rdd.flow import RddFlow
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.saves import KIND, attempts
+from whence.store import private
 from whence.store.producers import Product
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def open_flow(product: Product, context: LineageContext | None = None) -> RddFlo
         raise StoreError(f"{product.key} was made by {product.kind} {product.run}, which is no run of RDDs.")
     if context is not None and product.run == context.book.run:
         return RddFlow(context.book, context)
-    places = [Path(str(product.details.get("directory", "")))]
     if context is not None:  # a store that was moved is where the context's own is
-        places.insert(0, Path(context.book.directory).parent / product.run)
-    return RddFlow(PastBook(next((p for p in places if (p / BOOK).exists()), places[0])))
+        own = context.book.runs.below(private.require_name(product.run))
+        if own.size(BOOK) is not None:
+            return RddFlow(PastBook(own))
+    return RddFlow(PastBook(str(product.details.get("directory", ""))))
 
 
 class HandedOver:

@@ -11,11 +11,11 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pyspark import RDD, StorageLevel
-from pyspark.core.rdd import Partitioner, PipelinedRDD
 
 from whence.rdd.stages import Base, Node, StageInfo, Step, View, batch_of, bottom_up, flat_view, python_rdd, segments
 from whence.rdd.wire import Origin, Tagged
 from whence.rdd.worker import Segment, Shuffle, Stage, without_lineage
+from whence.spark.names import Partitioner, PipelinedRDD
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext
@@ -122,13 +122,15 @@ class Computed(PipelinedRDD[Any, Any]):
         jrdd = base.jrdd
         made = segments(steps, base.node, self._fine)
         info = context.book.new_stage(base, steps, node, jrdd.partitions().size(), made, shuffle)
+        if context.book.carriers is not None:
+            jrdd = context.book.carriers.before(jrdd, info.id)
         return info, self._described(info.id, made, out, shuffle), jrdd, base.reader
 
     def _described(self, number: int, made: list[Segment], out: str, shuffle: Shuffle | None) -> Stage:
         context, base = self.ctx, self._base
         return Stage(
             number,
-            context.book.directory,
+            context.book.written_to,
             base.sources() if base.sources is not None else None,
             base.prelude,
             made,

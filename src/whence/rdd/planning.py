@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from whence.rdd.context import step_name
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.live_book import LiveBook
-from whence.rdd.propagate import path_of
+from whence.rdd.propagate import name_of_full
 from whence.rdd.stages import Node
 from whence.strategy import Kept
 from whence.strategy.steps import PROPAGATED, STORED, Program
@@ -28,7 +26,7 @@ def program_of(rdd: LineageRDD) -> Program:
         if stage in stages and good:
             attempt, told = good[-1]
             size, records = size + told[0], records + told[1]
-            whole += _size(path_of(book.directory, (stage, part, attempt)))
+            whole += book.files.size(*name_of_full((stage, part, attempt))) or 0
     read = _read(book, behind)
     seconds = book.seconds.get(rdd.node.id, read / _TEXT_A_SECOND)
     kept = [Kept(STORED, size, 0.0)] if size else []
@@ -65,10 +63,3 @@ def _read(book: LiveBook, behind: set[int]) -> int:
     """Bytes of the files."""
     readings = [book.readings[number] for number in sorted(behind) if number in book.readings]
     return sum(split.length for reading in readings for split in reading.load())
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except OSError:
-        return 0

@@ -5,7 +5,6 @@ job ends and stored with the result. It costs an extra pass over the tables; a t
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Callable
 
@@ -16,7 +15,7 @@ from whence.rdd.codec import Ints, pack, ragged, unpack
 from whence.rdd.tables import Table
 from whence.rdd.walk import Place, State, Tables, merged_states
 from whence.rdd.wire import Origin
-from whence.store import private
+from whence.store import Files
 
 Pairs = tuple[Ints, Ints, Ints]  # (index into what was asked, which source partition, position in it)
 
@@ -85,32 +84,30 @@ def _through(owner: Ints, where: Ints, inner: Ints, before: Ints, n: int) -> tup
     return np.repeat(owner, counts[where]), before[chosen]
 
 
-def path_of(directory: str, key: tuple[int, int, int]) -> str:
-    return os.path.join(directory, str(key[0]), f"{key[1]}-{key[2]}.full")
+def name_of_full(key: tuple[int, int, int]) -> tuple[str, str]:
+    return str(key[0]), f"{key[1]}-{key[2]}.full"
 
 
-def write_full(directory: str, key: tuple[int, int, int]) -> int:
+def write_full(files: Files, key: tuple[int, int, int]) -> int:
     """Runs on an executor. Bytes written."""
-    composer = Composer(Tables(directory))
+    composer = Composer(Tables(files))
     table = composer.tables[key]
     owner, part, position = composer.of(table, table.last, np.arange(table.n_out))
     columns = [pack(np.diff(c, prepend=0)) for c in (owner, part, position)]
     head = json.dumps(
         {"sources": composer.sources, "notes": composer.notes, "sizes": [len(c) for c in columns]}
     ).encode()
-    path = path_of(directory, key)
     body = len(head).to_bytes(4, "little") + head + b"".join(columns)
     data = zlib.crc32(body).to_bytes(4, "little") + body
-    private.write(path, data)
+    files.write(data, *name_of_full(key))
     return len(data)
 
 
-def read_full(directory: str, key: tuple[int, int, int], positions: Ints) -> tuple[State, list[str]] | None:
+def read_full(files: Files, key: tuple[int, int, int], positions: Ints) -> tuple[State, list[str]] | None:
     """The source records of a result's records, and notes; None where the complete lineage was not stored, or is not
     as it was stored: the tables it was put together from tell the same."""
     try:
-        with open(path_of(directory, key), "rb") as f:
-            data = f.read()
+        data = files.read(*name_of_full(key)) or b""
     except OSError:
         return None
     if len(data) < 8 or int.from_bytes(data[:4], "little") != zlib.crc32(data[4:]):
@@ -138,7 +135,7 @@ def stored_whole(book: Book, state: State, note: Callable[[str], None]) -> State
     for place, positions in state.items():
         if place.attempt < 0 or place.space != book.tables.of(place).last:
             return None
-        one = read_full(book.directory, place[:3], positions)
+        one = read_full(book.files, place[:3], positions)
         if one is None:
             return None
         for text in one[1]:

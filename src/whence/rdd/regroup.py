@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
-from pyspark.core.rdd import Partitioner, portable_hash
 from pyspark.serializers import NoOpSerializer
 from pyspark.traceback_utils import SCCallSiteSync
 
@@ -17,6 +16,7 @@ from whence.rdd.chains import Chained
 from whence.rdd.stages import Base, Node, Step, python_rdd, shuffled
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Shuffle
+from whence.spark.names import Partitioner, portable_hash
 
 if TYPE_CHECKING:
     from whence.rdd.lineage_rdd import LineageRDD

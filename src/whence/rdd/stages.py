@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import RDD
-from pyspark.core.rdd import PipelinedRDD, _wrap_function
 from pyspark.serializers import (
     BatchedSerializer,
     CartesianDeserializer,
@@ -19,6 +18,7 @@ from whence.rdd.barriers import Barrier
 from whence.rdd.narrow import Enumerate, Map, MapValues, Narrow, Sample
 from whence.rdd.wire import PairReader, Reader, Tagged
 from whence.rdd.worker import Segment, Shuffle
+from whence.spark.names import PipelinedRDD, _wrap_function
 
 if TYPE_CHECKING:
     from whence.rdd.context import LineageContext

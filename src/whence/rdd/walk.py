@@ -3,7 +3,6 @@ do this with the store alone."""
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from whence.rdd.codec import Ints
 from whence.rdd.tables import LineageMissing, Table
 from whence.rdd.wire import Origin
+from whence.store import Files, files_at
 
 
 class Place(NamedTuple):
@@ -133,8 +133,8 @@ class Tables:
     """Opens tables, and keeps them open: a second trace is warm. `elsewhere` runs large levels of a walk: all that is
     to be done within each table, a level being one stage of the program."""
 
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
+    def __init__(self, files: str | Files) -> None:
+        self.files = files_at(files)
         self.errors: dict[Key, str] = {}  # why a table was not written
         self.elsewhere: Callable[[Todo, bool, bool], list[Moved]] | None = None
         self.large = 0  # positions, above which `elsewhere` is asked
@@ -143,9 +143,8 @@ class Tables:
     def __getitem__(self, key: Key) -> Table:
         found = self._open.get(key)
         if found is None:
-            path = os.path.join(self.directory, str(key[0]), f"{key[1]}-{key[2]}")
             try:
-                found = self._open[key] = Table(path)
+                found = self._open[key] = Table(self.files.local(str(key[0]), f"{key[1]}-{key[2]}"))
             except (OSError, ValueError, KeyError, TypeError) as failed:
                 if key in self.errors:
                     raise LineageMissing(

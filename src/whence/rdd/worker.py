@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from pyspark.core.rdd import portable_hash
 from pyspark.errors import PySparkRuntimeError
 from pyspark.serializers import pack_long
 from pyspark.shuffle import get_used_memory
@@ -24,8 +23,19 @@ from whence.rdd.codec import AnyInts
 from whence.rdd.links import BucketsLink, ColumnsLink, CountsLink, Link, Writer
 from whence.rdd.narrow import PIECE, Narrow
 from whence.rdd.wire import Chunk, Measure, Origin, Tag, tagged
+from whence.spark.names import portable_hash
 
 _OUTPUTS_WANTED = 1 << 9  # records a chunk should become; more do not fit the processor's cache
+
+
+LOCAL_DIRS = "$SPARK_LOCAL_DIRS"
+
+
+def _here(directory: str) -> str:
+    """A directory of this machine that is named by Spark's own, the first of which the executor's JVM knows too."""
+    if not directory.startswith(LOCAL_DIRS):
+        return directory
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] + directory.removeprefix(LOCAL_DIRS)
 
 
 class Segment:
@@ -83,7 +93,8 @@ class Stage:
         context = TaskContext.get()
         attempt = context.taskAttemptId() if context is not None else 0
         origin = Origin(self.stage, split, attempt, -1)
-        table = Writer(os.path.join(self.directory, str(self.stage), f"{split}-{attempt}"), origin, self.base_node)
+        name = os.path.join(_here(self.directory), str(self.stage), f"{split}-{attempt}")
+        table = Writer(name, origin, self.base_node)
         if self.prelude is not None:
             chunks = _prelude(self.prelude, split, chunks)
         if self.out == "shuffle":
@@ -468,6 +479,6 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
 
     if function is portable_hash or getattr(function, "__qualname__", "") == "portable_hash":
         if "PYTHONHASHSEED" not in os.environ:
-            raise PySparkRuntimeError(errorClass="PYTHON_HASH_SEED_NOT_SET", messageParameters={})
+            raise PySparkRuntimeError(None, "PYTHON_HASH_SEED_NOT_SET", {})
         return hashed
     return one_by_one

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
@@ -31,7 +31,7 @@ from whence.spark.construct import (
     remembered,
     to_list,
 )
-from whence.spark.files import Files
+from whence.spark.lakes import Lakes
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
 
@@ -106,13 +106,13 @@ class Kept:
     local: bool
 
 
-class Catalyst(Making, Files):
+class Catalyst(Making, Lakes):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
-        self._dataset: Any = self._jvm.org.apache.spark.sql.classic.Dataset
+        self._dataset: Any = self.adapter.dataset()
         self._domains: set[int] = set()
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
@@ -170,11 +170,18 @@ class Catalyst(Making, Files):
         session = self.spark._jsparkSession
         if session.sharedState().cacheManager().isEmpty():
             return []
-        leaves = to_list(self._dataset.ofRows(session, plan).queryExecution().withCachedData().collectLeaves())
-        return [leaf.cacheBuilder().logicalPlan() for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
+        leaves = to_list(self.dataset_of(session, plan).queryExecution().withCachedData().collectLeaves())
+        return [self.cached_plan(leaf) for leaf in leaves if class_name(leaf) == "InMemoryRelation"]
+
+    def cached_plan(self, relation: Plan) -> Plan:
+        """The query whose rows this part of Spark's cache has."""
+        return self.adapter.cached_plan(self.spark._jsparkSession, relation)
+
+    def dataset_of(self, session: JavaObject, plan: Plan) -> JavaObject:
+        return self._dataset.ofRows(session, plan)
 
     def frame(self, plan: Plan) -> DataFrame:
-        return DataFrame(self._dataset.ofRows(self.spark._jsparkSession, plan), self.spark)
+        return DataFrame(self.dataset_of(self.spark._jsparkSession, plan), self.spark)
 
     def is_cached(self, df: DataFrame) -> bool:
         """Whether Spark would take rows of this query, or of a part of it, from its cache."""
@@ -187,7 +194,13 @@ class Catalyst(Making, Files):
             for name, value in _FOR_FEW_ROWS.items():
                 small.sessionState().conf().setConfString(name, value)
             self._small = small  # another thread sees it as it shall be, or not at all
-        return DataFrame(self._dataset.ofRows(self._small, plan), self.spark)
+        return DataFrame(self.dataset_of(self._small, plan), self.spark)
+
+    def local_rows(self, frame: DataFrame) -> list[Row] | None:
+        """The rows, if they are on the driver already."""
+        if class_name(frame._jdf.queryExecution().optimizedPlan()) != "LocalRelation":
+            return None
+        return frame.collect()
 
     def materialise(self, plan: Plan) -> DataFrame:
         """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
@@ -200,7 +213,7 @@ class Catalyst(Making, Files):
         users = context.getLocalProperty(_CALL_SITE)
         context.setLocalProperty(_CALL_SITE, self._mark)
         try:
-            return frame.localCheckpoint(eager=eager, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return frame.localCheckpoint(eager=eager)
         finally:
             context.setLocalProperty(_CALL_SITE, users)
 
@@ -221,6 +234,13 @@ class Catalyst(Making, Files):
         rdd.unpersist(False)
         return Kept(self._local(kept.output(), rows), total, local=True)
 
+    def distinct_on_driver(self, plan: Plan) -> Plan:
+        """The same as `distinct`, of numbers that are on the driver: Spark itself would run a job for that."""
+        optimised = self.frame(plan)._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) != "LocalRelation":
+            return self.distinct(plan)
+        return self._local(plan.output(), optimised.data().distinct())
+
     def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
         return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)
 
@@ -237,11 +257,11 @@ class Catalyst(Making, Files):
         """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
         frame.persist(StorageLevel.MEMORY_AND_DISK)
         session = frame._jdf.sparkSession()
-        return self._dataset.ofRows(session, self.plan_of(frame)).queryExecution().withCachedData()
+        return self.dataset_of(session, self.plan_of(frame)).queryExecution().withCachedData()
 
     def wide_frame(self, plan: Plan) -> DataFrame:
         """A DataFrame of a query whose rows carry identities."""
-        return DataFrame(self._dataset.ofRows(self._session_for_wide_rows(), plan), self.spark)
+        return DataFrame(self.dataset_of(self._session_for_wide_rows(), plan), self.spark)
 
     def _session_for_wide_rows(self) -> JavaObject:
         """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
@@ -263,6 +283,10 @@ class Catalyst(Making, Files):
         """Another number when the session is set otherwise."""
         return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
 
+    def conf(self, name: str) -> str | None:
+        found: str | None = self.spark.conf.get(name, None)
+        return found
+
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
         context: Any = self.spark.sparkContext._jsc
@@ -278,14 +302,13 @@ class Catalyst(Making, Files):
         return to_list(plan.children())
 
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
-        return {node.productElementName(i): node.productElement(i) for i in range(node.productArity())}
+        return {name: node.productElement(i) for i, name in enumerate(self.adapter.names_of(node))}
 
     def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
-        arity = node.productArity()
-        values = self._gateway.new_array(self._jvm.java.lang.Object, arity)
+        names = self.adapter.names_of(node)
+        values = self._gateway.new_array(self._jvm.java.lang.Object, len(names))
         left = dict(changes)
-        for i in range(arity):
-            name = node.productElementName(i)
+        for i, name in enumerate(names):
             values[i] = left.pop(name) if name in left else node.productElement(i)
         if left:
             raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
@@ -318,6 +341,9 @@ class Catalyst(Making, Files):
         if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
             return [expr]
         return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
+
+    def has_subquery(self, expr: Expr) -> bool:
+        return bool(self._subqueries_in(expr))
 
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
@@ -379,13 +405,22 @@ class Catalyst(Making, Files):
             if below:
                 return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
             return value if new is None else new
-        if self.is_a(value, "scala.collection.immutable.Seq"):
+        if self.is_a(value, "scala.collection.Seq"):
             items = to_list(value)
             if all(isinstance(i, JavaObject) for i in items):
                 return self.seq([self._exchanged(i, change) for i in items])
         if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
             return self.some(self._exchanged(value.get(), change))
         return value
+
+    def expressions_text(self, plan: Plan) -> str:
+        """All of the node's own expressions, as Spark prints them. (In some releases their sequence is lazy, and prints
+        no more than was asked of it so far.)"""
+        return str(plan.expressions().mkString(", "))
+
+    def exchanged_in(self, expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+        """An expression with parts of it exchanged for what `change` gives."""
+        return self._exchanged(expr, change)
 
     def items(self, scala_seq: JavaObject) -> list[JavaObject]:
         return to_list(scala_seq)
@@ -486,9 +521,20 @@ class Catalyst(Making, Files):
         return list(remembered(relation, "files", lambda: self._files(relation)))
 
     def _files(self, relation: Plan) -> list[str]:
+        if class_name(relation) == "DataSourceV2Relation":
+            return self._data_files(relation)
         uris = relation.relation().location().inputFiles()
         path = self._path
         return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+
+    def _data_files(self, relation: Plan) -> list[str]:
+        """Of a connector that tells each row's file; without one, none."""
+        wide = relation.withMetadataColumns()
+        told = [a for a in self.output(wide)[len(self.output(relation)) :] if a.name() == "_file"]
+        if not told or not self.is_iceberg(relation):
+            return []
+        with self.quietly():
+            return [str(row[0]) for row in self.frame(self.distinct(self.project(told, wide))).collect()]
 
     def in_fixed_splits(self, scan: Plan, *, apart: bool) -> Plan:
         """The scan of files cut into the same splits each time, so that positions in it are the same each time.
@@ -509,19 +555,6 @@ class Catalyst(Making, Files):
             session,
         )
         return self.copy(scan, relation=fixed)
-
-    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
-        """The newest snapshot of an Iceberg table, which this reads, and its time (ms); None if a given one is read."""
-        table = relation.table()
-        if not _is_iceberg(table) or table.snapshotId() is not None:
-            return None
-        snapshot = table.table().currentSnapshot()
-        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
-
-    def iceberg_state(self, relation: Plan) -> str | None:
-        """Which snapshot or branch of an Iceberg table this reads."""
-        table = relation.table()
-        return f"{table.snapshotId()} {table.branch()}" if _is_iceberg(table) else None
 
     def option(self, scan: Plan, name: str) -> str | None:
         found = scan.relation().options()
@@ -612,10 +645,6 @@ class Catalyst(Making, Files):
 
     def _inline_ctes(self) -> JavaObject:
         return self._new(self._optimizer.InlineCTE, True, last=False)
-
-
-def _is_iceberg(table: JavaObject) -> bool:
-    return str(table.getClass().getName()) == "org.apache.iceberg.spark.source.SparkTable"
 
 
 def _broken_off(stopped: BaseException) -> bool:

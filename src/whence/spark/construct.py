@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
+from whence.spark.release import release_of
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -92,6 +93,7 @@ class Making(Contents):
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         jvm: Any = spark._jvm
+        self.adapter = release_of(spark)
         self._jvm: Any = jvm
         self._gateway: Any = spark._sc._gateway
         self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
@@ -131,7 +133,7 @@ class Making(Contents):
         made = self._empty
         while left:
             some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
-            made = some if made is self._empty else made.appendedAll(some)
+            made = some if made is self._empty else self.adapter.appended(made, some)
             left = left[_AT_ONCE:]
         return made
 
@@ -248,6 +250,11 @@ class Making(Contents):
         analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
         return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
 
+    def unresolved(self, name: str) -> Expr:
+        """A column that the analyzer finds by its name."""
+        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
+        return getattr(getattr(analysis, "UnresolvedAttribute$"), "MODULE$").apply(self.seq([name]))
+
     def cast(self, expr: Expr, like: Attr) -> Expr:
         """`expr` in the type of `like`; NULL where it cannot be."""
         return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)
@@ -355,7 +362,7 @@ class Making(Contents):
         return self._plans.Project(self.seq(exprs), child)
 
     def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
-        return self._plans.Project(child.output().appendedAll(self.seq(exprs)), child) if exprs else child
+        return self._plans.Project(self.adapter.appended(child.output(), self.seq(exprs)), child) if exprs else child
 
     def filter(self, condition: Expr, child: Plan) -> Plan:
         return self._plans.Filter(condition, child)

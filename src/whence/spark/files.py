@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JJavaError
 
 from whence.model.redact import names_secret, redact
 from whence.spark import statuses
@@ -92,7 +91,7 @@ class Files(ABC):
         told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
         return {key: value for key, value in told.items() if redact(value) == value}
 
-    def parsed(self, leaf: Plan, lines: list[str]) -> DataFrame | None:
+    def parsed_lines(self, leaf: Plan, lines: list[str]) -> DataFrame | None:
         """Some lines of the files of this leaf, as its reader parses them; None where their columns are not all in the
         files (partitions are in the names of directories)."""
         from pyspark.sql import DataFrame
@@ -256,19 +255,6 @@ class Files(ABC):
     def _kind_of_index(self, relation: Plan) -> str:
         return remembered(relation, "kind_of_index", lambda: class_name(relation.relation().location()))
 
-    def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
-        """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
-        if not self._kind_of_index(relation).startswith("TahoeLogFileIndex"):
-            return None
-        location = relation.relation().location()
-        planned = int(location.snapshotAtAnalysis().version())
-        if location.isTimeTravelQuery():
-            return planned, planned
-        try:
-            return planned, int(location.getSnapshot().version())
-        except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
-            return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
-
     def number_of_files(self, relation: Plan) -> int:
         if self.tells_files(relation):
             return len(self.files_of(relation))
@@ -291,6 +277,10 @@ class Files(ABC):
         state: Any = self.spark._jsparkSession.sessionState()
         modes: Any = self._java.org.apache.spark.sql.execution.CommandExecutionMode
         return state.executePlan(state.sqlParser().parsePlan(text), modes.SKIP()).analyzed()
+
+    def parsed(self, text: str) -> Plan:
+        """What a SQL text says, before any name in it is looked up."""
+        return self.spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
 
     def executed_command(self, done: JavaObject) -> Plan | None:
         """The command behind a DataFrame that is its result."""

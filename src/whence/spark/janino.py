@@ -14,12 +14,29 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from whence.spark.release import release_of
 from whence.store.private import is_own
+
+
+def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
+    """A class loader with the classes of this source, which executors of this application have too."""
+    gateway: Any = spark._sc._gateway
+    context: Any = spark._jsc.sc()
+    # The gateway lives as long as its JVM, which must see the classes only once; each context needs the jar.
+    known: dict[str, tuple[str, set[str]]] = vars(gateway).setdefault("_whence_jars", {})
+    if stem not in known:
+        known[stem] = jar_of(spark, stem, source), set()
+    jar, contexts = known[stem]
+    if context.applicationId() not in contexts:
+        spark._jsparkSession.sessionState().resourceLoader().addJar(jar)
+        contexts.add(context.applicationId())
+    return spark._jsparkSession.sharedState().jarClassLoader()
 
 
 def jar_of(spark: SparkSession, stem: str, source: str) -> str:
     """The path of a jar with the classes of this source, compiled once for each version of Spark and Java."""
     jvm: Any = spark._jvm
+    source = release_of(spark).java(source)
     java = jvm.java.lang.System.getProperty("java.specification.version")
     key = hashlib.sha256(f"{source}\0{spark.version}\0{java}".encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,15 +33,19 @@ class Found:
 
 
 def look_up(
-    folder: str, parts: Sequence[tuple[str, int, int]], readings: int, keys: Sequence[tuple[int, int]]
+    read: Callable[[str], bytes | None],
+    folder: str,
+    parts: Sequence[tuple[str, int, int]],
+    readings: int,
+    keys: Sequence[tuple[int, int]],
 ) -> list[Found]:
     """The rows behind each group; a group is asked for by the two hashes of its key. A part is a file, with its length
-    and its checksum."""
+    and its checksum; `read` gives the content of one."""
     wanted = {key: place for place, key in enumerate(keys)}
     hashes = np.array(sorted({key for key, _ in keys}), dtype=np.int64)
     found = [_Gathered() for _ in range(readings)]
     for name, length, checksum in parts:
-        content = _read(f"{folder}/{name}")
+        content = memoryview(read(f"{folder}/{name}") or b"")
         if len(content) != length or zlib.crc32(content) != checksum:
             raise StoreError(f"What was captured is damaged: {folder}/{name} is not what was written.")
         for chunk in _chunks(content, readings):
@@ -140,16 +143,3 @@ def _parsed(header: bytes, readings: int, data: list[Any]) -> _Chunk:
         counts.append(take("<i4", groups))
         widths.append(take("u1", groups))
     return _Chunk(keys, checks, files, counts, widths, data)
-
-
-def _read(path: str) -> memoryview:
-    from pyarrow import fs
-
-    try:
-        if "://" in path:
-            system, inside = fs.FileSystem.from_uri(path)
-            with system.open_input_file(inside) as file:
-                return memoryview(file.read())
-        return memoryview(Path(path.removeprefix("file:")).read_bytes())
-    except OSError as error:
-        raise StoreError(f"What was captured cannot be read: {path}: {error}") from error

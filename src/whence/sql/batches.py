@@ -6,6 +6,7 @@ why."""
 
 from __future__ import annotations
 
+from whence.model import operators
 from whence.model.quiet import FACTS
 from whence.spark.streams import batch_plan, execution_of
 from whence.sql import plans
@@ -19,7 +20,7 @@ _BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
 # What these give for the rows of a batch does not depend on the rows of others.
 _ROW_BY_ROW = (
     *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Union", "Generate", "Repartition"),
-    *("RepartitionByExpression", "RebalancePartitions", "MapInPandas", "MapInArrow", "EventTimeWatermark"),
+    *("RepartitionByExpression", "RebalancePartitions", *operators.PYTHON_BATCHES, "EventTimeWatermark"),
     *("LogicalRelation", "LocalRelation"),
 )
 

@@ -26,17 +26,19 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from whence.model import operators
 from whence.model.quiet import FACTS
+from whence.spark.frames import ClassicDataFrame
 from whence.sql import checkpoints, facts, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
+from whence.sql.lake_writes import pending_change, pending_write
 from whence.sql.memory import Fact
+from whence.sql.row_changes import change_of
 from whence.sql.sinks import remember_stream
 from whence.sql.targets import Target
 from whence.sql.tree import Node, tree_of
@@ -59,7 +61,9 @@ WRITES = ("save", "saveAsTable", "insertInto", "parquet", "orc", "json", "csv", 
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 CHECKPOINTS = ("checkpoint", "localCheckpoint")
 STARTS = ("start", "toTable")
-_WRITING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:insert|create|replace|with|from)\b", re.IGNORECASE | re.DOTALL)
+_AHEAD = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+_WRITING = re.compile(_AHEAD + r"(?:insert|create|replace|with|from)\b", re.IGNORECASE | re.DOTALL)
+_CHANGING = re.compile(_AHEAD + r"(?:update|delete|merge)\b", re.IGNORECASE | re.DOTALL)
 
 # What code of the user's, or an expression of his query, raises; other failures may be whence's own.
 _USERS_OWN = (
@@ -69,7 +73,7 @@ _USERS_OWN = (
 # Above an operator, these show all of its rows and columns.
 _SHOWING_ALL = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Sort")
 
-_METHODS: dict[tuple[type, str], str] = {
+_EVERY: dict[tuple[type, str], str] = {
     **{(ClassicDataFrame, name): "action" for name in ACTIONS},
     **{(ClassicDataFrame, name): "keeping" for name in KEEPING},
     **{(ClassicDataFrame, name): "checkpointing" for name in CHECKPOINTS},
@@ -78,8 +82,8 @@ _METHODS: dict[tuple[type, str], str] = {
     (SparkSession, "sql"): "sql",
     **{(DataStreamWriter, name): "start" for name in STARTS},
 }
-# The classes are the process's, and so is this.
-_WRAPPING = Wrapping(_METHODS)
+# The classes are the process's, and so is this. Older releases of PySpark lack some of the methods.
+_WRAPPING = Wrapping({(owner, name): how for (owner, name), how in _EVERY.items() if hasattr(owner, name)})
 
 
 def forget(c: Catalyst) -> None:
@@ -197,7 +201,7 @@ class Capture:
         df = writer._df
 
         def target() -> Target:
-            return targets.of_writer_v2(self._c, writer)
+            return targets.of_writer_v2(self._c, writer, method.__name__, args, options)
 
         wanted = self._wanted(df, target)
         captured = self.captured(df, whole=True, keep=wanted)
@@ -222,7 +226,7 @@ class Capture:
                 # That it was written is remembered all the same: a trace which ends without a note is complete.
                 why = "the plan that its capture followed keeps nothing of it"
                 return Pending(self._c, None, replace(target(), why=why))
-            return Pending(self._c, self._c.plan_of(df), target())
+            return pending_write(self._c, self._c.plan_of(df), target())
         except Exception as problem:
             self._warn(problem)
             return None
@@ -252,6 +256,8 @@ class Capture:
     def sql(self, method: Callable[..., Any], spark: SparkSession, *args: Any, **options: Any) -> DataFrame:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
         text = args[0] if args else options.get("sqlQuery")
+        if isinstance(text, str) and _CHANGING.match(text) and self._is_here(spark):
+            return self._change(text, len(args) + len(options) > 1, lambda: method(spark, *args, **options))
         if not isinstance(text, str) or not _WRITING.match(text) or not self._is_here(spark):
             plain: DataFrame = method(spark, *args, **options)
             return plain
@@ -276,6 +282,22 @@ class Capture:
         self._done(pending)
         return result
 
+    def _change(self, text: str, has_arguments: bool, run: Callable[[], DataFrame]) -> DataFrame:
+        """UPDATE, DELETE and MERGE run as they stand; what they make of the table is told as a query beforehand."""
+        pending = None
+        try:
+            change = change_of(self._c, text)
+            if change is not None and has_arguments:
+                change = replace(change, after=None, why="the SQL text that wrote it was given arguments")
+            pending = None if change is None else pending_change(self._c, change)
+        except Exception as problem:
+            self._warn(problem)
+        result = run()
+        if pending is None:
+            self._note(result)
+        self._done(pending)
+        return result
+
     def _is_here(self, spark: SparkSession) -> bool:
         """Another session of the same application has views of its own."""
         return bool(spark._jsparkSession.equals(self._c.spark._jsparkSession))
@@ -290,7 +312,7 @@ class Capture:
         except Exception as problem:
             self._warn(problem)
             return None
-        return None if target is None or target.why is not None else (plan, target)
+        return None if target is None or (target.why is not None and not target.keeps_versions) else (plan, target)
 
     def _note(self, done: DataFrame) -> None:
         """A command that was not captured may have written something all the same."""

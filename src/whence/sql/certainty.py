@@ -54,7 +54,7 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
         return why
     if not ties:
         return None
-    if _MOMENT.search(node.plan.expressions().toString()):
+    if _MOMENT.search(c.expressions_text(node.plan)):
         return "It tells the time at which the query runs."
     if node.kind == "Deduplicate" and len(c.items(node.plan.keys())) < len(c.output(node.plan)):
         return "dropDuplicates over some columns keeps whichever row of a group comes first."

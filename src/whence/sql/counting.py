@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import operators
+from whence.spark.frames import to_arrow
 from whence.sql.blocks import Link, Place, Reading, ReadingPlace, attrs_of, origin, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
 from whence.sql.evaluation import Evaluation, Identities, ids_of, rows_at
@@ -85,7 +86,7 @@ def _distinct_rows(c: Catalyst, kept: Kept, shapes: Sequence[Sequence[Link]]) ->
         ]
     if kept.total * len(attrs) <= MOST_VALUES:
         with c.quietly():
-            table = frame.toArrow().combine_chunks()
+            table = to_arrow(frame).combine_chunks()
         return [_different(shape, table, at) for shape in shapes]
     columns = []
     names = {key: f"a{i}" for key, i in at.items()}
@@ -205,7 +206,7 @@ def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Readi
             there = [np.array([value is not None for value in column], dtype=bool) for column in values]
             values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
         else:
-            table = frame.toArrow()
+            table = to_arrow(frame)
             values = [column.fill_null(0).to_numpy().astype(np.int64) for column in table.columns]
             there = [column.is_valid().to_numpy() for column in table.columns]
     at = {id_of(attr): i for i, attr in enumerate(attrs)}

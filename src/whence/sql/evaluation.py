@@ -30,7 +30,7 @@ from whence.sql.blocks import (
     origin,
     same_branches,
 )
-from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, id_of
+from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, class_name, id_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key, is_one_group
 from whence.sql.sources import FILE, ROW, identify
@@ -113,7 +113,9 @@ class Evaluation:
         carried = [] if self.output is None else [self.output]
         here = c.filter(c.conjunction([c.is_not_null(links[0].present), *in_branches(c, links)]), kept)
         ids = c.project([*carried, *links[0].attrs], here)
-        return ids if len(links) == 1 and self.is_once(links[0]) else c.distinct(ids)
+        if len(links) == 1 and self.is_once(links[0]):
+            return ids
+        return c.distinct_on_driver(ids) if class_name(kept) == "LocalRelation" else c.distinct(ids)
 
     def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
         """Identities of the witnesses at these readings, in as few queries as can be."""
@@ -419,7 +421,12 @@ def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:
 
 
 def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame, also: Sequence[ReadingPlace] = ()) -> Column:
-    """Where a row stands: its file and row, or its position. `also`: other readings of the dataset that ids are of."""
+    """Where a row stands: its file and row, its position, or `table@commit#row id`.
+
+    `also`: other readings of the dataset that ids are of."""
+    if reading.dataset.by_row_id:
+        number = F.concat(F.lit("#"), F.col(ROW).cast("string"))
+        return F.concat(F.lit(f"{reading.dataset.name}@"), F.col(FILE).cast("string"), number)
     if ids.columns[-2:] == [FILE, ROW]:
         files = F.lit("")
         for path in sorted({path for place in (reading, *also) for path in c.files(place.leaf.plan)}):

@@ -101,10 +101,14 @@ def _versions(c: Catalyst, sources: frozenset[FileVersion]) -> Mapping[str, tupl
 
 
 def file_versions(c: Catalyst, plan: Plan) -> frozenset[FileVersion]:
-    """The files that a plan reads, as they were when it was made."""
+    """The files that a plan reads, as they were when it was made; of a table that keeps versions, which one it is."""
     found: set[FileVersion] = set()
     for leaf in c.file_leaves(plan):
-        found |= {(path, *version) for path, version in c.files_of(leaf).items()}
+        version = c.version_of(leaf)
+        if version is not None:
+            found.add((f"{version.place}@{version.table}", version.number, 0))
+        else:
+            found |= {(path, *about) for path, about in c.files_of(leaf).items()}
     return frozenset(found)
 
 
@@ -112,7 +116,11 @@ def holds(c: Catalyst, fact: Fact) -> bool:
     """Whether a result of the user's may be made from this: it is whole, and Spark would find the same sources."""
     if damage(c, fact) is not None:
         return False
-    if not all(class_name(leaf) in _FIXED or c.is_file_scan(leaf) for leaf in c.leaves(fact.operator)):
+    leaves = c.leaves(fact.operator)
+    if not all(class_name(leaf) in _FIXED or c.is_file_scan(leaf) for leaf in leaves):
+        return False
+    snapshots = (c.snapshots_of(leaf) for leaf in leaves if c.is_file_scan(leaf))
+    if any(known is not None and known[0] != known[1] for known in snapshots):
         return False
     return _versions(c, fact.sources) == fact.versions
 

@@ -26,7 +26,7 @@ from whence.sql.line_rows import rows_of_file, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
 from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, HASH, ROW, has_row_index
+from whence.sql.sources import FILE, ROW, has_row_index
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
@@ -171,9 +171,7 @@ class SqlTaken:
 
     @once
     def _identities(self) -> DataFrame:
-        names = [FILE, ROW] if told_by(self.site) is not None else [HASH, ROW]
-        names = names if self.places[0].dataset.by_contents or names[0] == FILE else [ROW]
-        schema = ", ".join(f"`{name}` bigint" for name in names)
+        schema = ", ".join(f"`{name}` bigint" for name in self.places[0].dataset.id_columns)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
 
     def seeds(self) -> Seeds:
@@ -265,7 +263,7 @@ class SqlFlow:
     def files(self, site: Site) -> Collection[str]:
         places = self._sites[site]
         c = self.lineage.c
-        if not all(c.is_file_scan(place.leaf.plan) for place in places):
+        if not all(c.is_file_scan(place.leaf.plan) and not place.dataset.by_row_id for place in places):
             return ()
         return {file_key(path) for place in places for path in c.files(place.leaf.plan)}
 
@@ -276,7 +274,7 @@ class SqlFlow:
         wanted = list(dict.fromkeys(ids))
         if told_by(site) is not None:
             told: Told = _positions(self.lineage, places, wanted, told_by(site) == BY_BYTE)
-        elif places[0].dataset.by_contents:
+        elif len(places[0].dataset.id_columns) > 1:
             told = [tuple(int(number) for number in one) for one in wanted]
         else:
             told = [_together(one) for one in wanted]
@@ -459,10 +457,10 @@ def _site(lineage: SqlLineage, name: str, places: Sequence[ReadingPlace]) -> Sit
 def _in_files(lineage: SqlLineage, places: Sequence[ReadingPlace], told: Sequence[tuple[int, int]]) -> list[RecordId]:
     """(hash of the file, position) as everybody tells these rows."""
     c = lineage.c
-    paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
     scan = places[0].leaf.plan
-    if not c.is_file_scan(scan):  # a connector that tells files by their hash alone
+    if not c.is_file_scan(scan) or places[0].dataset.by_row_id:  # told by numbers alone
         return list(told)
+    paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
     if has_row_index(c, places[0].leaf):
         return [(file_key(paths[file]), row) for file, row in told]
     if why_not_by_byte(c, scan) is not None:

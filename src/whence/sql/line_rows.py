@@ -157,7 +157,7 @@ def rows_at(
         return None
     if c.format_of(scan) == "text":
         return [(line,) for line in lines]
-    frame = c.parsed(scan, lines)
+    frame = c.parsed_lines(scan, lines)
     if frame is None:
         return None
     found = [tuple(row) for row in frame.collect()]

@@ -31,8 +31,8 @@ def at_one_moment(c: Catalyst, tree: Node) -> tuple[Node, list[str]]:
 def _exchanged(c: Catalyst, node: Node, plan: Plan, notes: list[str]) -> Node:
     if node.fact is not None or node.plan.fastEquals(plan):
         return node
-    before = str(node.plan.expressions().toString())
-    if before != str(plan.expressions().toString()):
+    before = c.expressions_text(node.plan)
+    if before != c.expressions_text(plan):
         names = dict.fromkeys(_NAMES.findall(before))
         if not names or not _STAY.issuperset(names):
             notes.append(_note(node, ", ".join(f"{name}()" for name in names) or "the present moment"))

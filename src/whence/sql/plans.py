@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from whence.model import StoreError
 from whence.spark.allowed import FORMATS, names_class, reading_options
+from whence.spark.lakes import Version, version_told
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
@@ -56,15 +57,15 @@ def reading(c: Catalyst, leaf: Mapping[str, Any], attrs: Sequence[Attr]) -> Plan
     scan = c.plan_of(_frame(c, leaf))
     while class_name(scan) == "SubqueryAlias":
         scan = scan.child()
-    by_name = {a.name(): a for a in c.output(scan)}
-    if any(a.name() not in by_name for a in attrs):
-        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from has other columns now")
-    return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
+    return _named_alike(c, scan, attrs, leaf["table"] or ", ".join(leaf["roots"]))
 
 
 def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
     if node.kind in _SELF_CONTAINED:
         return {"kind": "itself"}
+    version = c.version_of(node.plan) if node.kind in ("LogicalRelation", "DataSourceV2Relation") else None
+    if version is not None:
+        return {"kind": "version", **version.told()}
     if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
         return {"kind": "gone", "what": node.kind}
     if c.format_of(node.plan) not in FORMATS or not c.tells_files(node.plan):
@@ -169,6 +170,30 @@ class Scans:
         self._opened[key] = scan
         return scan
 
+    def version(self, c: Catalyst, version: Version) -> Plan:
+        key = repr(version)
+        if key in self._opened:
+            return self._opened[key].newInstance()
+        scan = c.open_version(version)
+        if scan is None or not c.has_its_files(scan):
+            later = _with_same_rows(c, version)
+            if later is None:
+                raise NotRestored(f"{version.shown} that it was made from has no {version.as_text} any more")
+            scan = later
+        self._opened[key] = scan
+        return scan
+
+
+def _with_same_rows(c: Catalyst, version: Version) -> Plan | None:
+    """A later version whose files were only rewritten, of a table whose rows are told as before all the same."""
+    now = c.open_newest(version)
+    found = None if now is None else c.version_of(now)
+    if now is None or found is None or c.row_ids_of(now) is None:
+        return None
+    if not c.same_rows_since(now, version.number, found.number) or not c.has_its_files(now):
+        return None
+    return c.open_version(found)
+
 
 def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: MadeFrom, scans: Scans) -> Plan:
     """The plan, reading again what it read; its facts are known from then on. `content` must be known to be ours."""
@@ -217,6 +242,9 @@ def again(
 
 
 def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
+    if leaf["kind"] == "version":
+        # What Spark would read by it now.
+        return c.reads_version_now(node.plan, int(leaf["version"]))
     if leaf["kind"] != "files":
         return True
     then = {path: (length, at) for path, length, at in leaf["files"]}
@@ -229,6 +257,10 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
         return None
     if leaf["kind"] == "gone":
         raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
+    attrs = c.output(node.plan)
+    if leaf["kind"] == "version":
+        version = version_told(leaf)
+        return _named_alike(c, scans.version(c, version), attrs, version.shown)
     then = {path: (length, at) for path, length, at in leaf["files"]}
     if scans.files_at(c, leaf["roots"]) != then:
         # It was itself written under capture, and is another version now: what that one was made from will do.
@@ -236,11 +268,13 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
         if found is None:
             raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from was changed since")
         return found
-    scan = scans.scan(c, leaf, then)
+    return _named_alike(c, scans.scan(c, leaf, then), attrs, leaf["table"] or ", ".join(leaf["roots"]))
+
+
+def _named_alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], name: str) -> Plan:
     by_name = {a.name(): a for a in c.output(scan)}
-    attrs = c.output(node.plan)
     if any(a.name() not in by_name for a in attrs):
-        raise NotRestored(f"{leaf['table'] or ', '.join(leaf['roots'])} that it was made from has other columns now")
+        raise NotRestored(f"{name} that it was made from has other columns now")
     return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
 
 

@@ -13,6 +13,7 @@ from pyspark import cloudpickle as untyped_cloudpickle
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, LongType, StructField, StructType
 
+from whence.spark.names import PythonEvalType
 from whence.sql import worker
 from whence.sql.catalyst import Attr, Catalyst, Expr
 
@@ -31,7 +32,7 @@ def wrapped(c: Catalyst, function: Expr, wrap: Wrap, extra: Sequence[Attr], inpu
     assert isinstance(declared, StructType)
     kinds = [ArrayType(LongType()) if name == worker.INPUTS else LongType() for name in names]
     result = StructType([*declared.fields, *map(StructField, names, kinds)])
-    command = bytes(function.func().command().unsafeArray())
+    command = c.adapter.bytes_of(function.func().command())
     wrapper = wrap(command, _batches(function, declared), names)
     return c.copy(
         function,
@@ -41,23 +42,19 @@ def wrapped(c: Catalyst, function: Expr, wrap: Wrap, extra: Sequence[Attr], inpu
     )
 
 
-def names_rows(function: Expr) -> bool:
+def names_rows(c: Catalyst, function: Expr) -> bool:
     """Whether an actor in the function says which columns name the rows that it captures (actors.RowKeys)."""
-    command = bytes(function.func().command().unsafeArray())
+    command = c.adapter.bytes_of(function.func().command())
     return b"whence.actors" in command and b"RowKeys" in command
 
 
 def works_on_pandas(function: Expr) -> bool:
-    from pyspark.util import PythonEvalType
-
     names = ("MAP_PANDAS_ITER", "GROUPED_MAP_PANDAS", "GROUPED_MAP_PANDAS_ITER", "COGROUPED_MAP_PANDAS")
     return function.evalType() in [getattr(PythonEvalType, f"SQL_{name}_UDF", None) for name in names]
 
 
 def takes_iterator(function: Expr) -> bool:
     """Grouped functions that get their group batch by batch, which Spark has since 4.1."""
-    from pyspark.util import PythonEvalType
-
     names = ("SQL_GROUPED_MAP_PANDAS_ITER_UDF", "SQL_GROUPED_MAP_ARROW_ITER_UDF")
     return function.evalType() in [getattr(PythonEvalType, name, None) for name in names]
 

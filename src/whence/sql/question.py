@@ -18,6 +18,7 @@ from whence.model.once import once
 from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
+from whence.sql.direct import direct_rows
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.sources import FILE, ROW
@@ -288,6 +289,8 @@ class SqlQuestion:
 
         `only`: a condition on their identities."""
         self.lineage.require_unchanged()
+        if only is None and len(places) == 1 and (direct := self.direct(places[0])) is not None:
+            return given.give(self.lineage.c, places[0].leaf, *direct, places[0].dataset.name)
         parts: list[DataFrame] = []
         told: DataFrame | None = None
         for alike in versions.states(self.lineage.c, places):
@@ -296,6 +299,22 @@ class SqlQuestion:
             parts.append(self._leaf_rows(alike[0], ids if told is None else ids.subtract(told), "leftsemi"))
             told = ids if told is None else told.union(ids)
         return reduce(DataFrame.unionAll, parts)
+
+    def direct(self, place: ReadingPlace) -> tuple[Plan, Sequence[int]] | None:
+        """The witnesses at a reading, with their identities, as a choice among its rows, where it is no more."""
+        if self._root is not None:
+            return None
+        require_same_rows(self.lineage)
+        return direct_rows(self.lineage, place)
+
+    def witness_rows(self, place: ReadingPlace) -> Plan | None:
+        """The witnesses at a reading, with its own columns alone, where the reading need not be looked through."""
+        c = self.lineage.c
+        few = fetch.few_rows(c, place, self.ids_of([place])) if "found" in vars(self) else None
+        if few is not None:
+            return few
+        direct = self.direct(place)
+        return None if direct is None else c.project(c.output(place.leaf.plan), direct[0])
 
     def others_of(self, places: list[ReadingPlace]) -> DataFrame:
         c = self.lineage.c
@@ -330,8 +349,11 @@ class SqlQuestion:
                 for there, here in zip(c.output(c.plan_of(frame)), c.output(place.leaf.plan), strict=True)
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
-        ids = {place.number: self.ids_of([place]) for place in (places or self.lineage.readings)}
-        return Restriction(kind, ids, frozen=frozen)
+        readings = places or self.lineage.readings
+        ids = {place.number: self.ids_of([place]) for place in readings}
+        found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
+        rows = {number: plan for number, plan in found.items() if plan is not None}
+        return Restriction(kind, ids, rows, frozen=frozen)
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self.found

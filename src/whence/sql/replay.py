@@ -11,6 +11,7 @@ from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan
 from whence.sql.matching import matches, names_of
+from whence.sql.row_changes import is_as_it_was
 
 # Up to this many identities are sent to every executor.
 _BROADCAST = 1_000_000
@@ -18,12 +19,14 @@ _BROADCAST = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
-    """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number.
+    """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number, and so are `rows`:
+    what is kept of readings whose rows are at hand.
 
     `at` restricts the rows of one operator instead of those of the readings."""
 
     kind: str
     ids: Mapping[int, DataFrame]
+    rows: Mapping[int, Plan] = field(default_factory=dict)
     at: tuple[Place, Evaluation] | None = None
     # Operators that cannot be run again on a part of their rows, with what takes their place.
     frozen: Mapping[Node, Plan] = field(default_factory=dict)
@@ -40,6 +43,12 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         other = SqlLineage(c, df)
         tree = other.tree
         by_leaf = _matched(lineage, other, restriction)
+    if restriction.kind == "leftanti" and any(is_as_it_was(node) for node in tree.walk()):
+        raise WhenceError(
+            "What the result would be without these rows cannot be told through a table that a MERGE changed: without "
+            "them the MERGE would have met other rows. Ask w.backward(df, through=False) and exclude from that, which "
+            "leaves out rows of the table itself."
+        )
 
     def replace(node: Node) -> Plan | None:
         if node in restriction.frozen:
@@ -49,6 +58,8 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         place, ids = by_leaf[node]
         if ids is None:
             return None
+        if df is None and place.number in restriction.rows:
+            return restriction.rows[place.number]
         if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
             # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
             ids = functions.broadcast(ids)
@@ -91,7 +102,10 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
         if node in restriction.frozen:
             return restriction.frozen[node]
         place, ids = by_leaf.get(node, (None, None))
-        return None if place is None or ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+        if place is None or ids is None:
+            return None
+        known = restriction.rows.get(place.number)
+        return evaluation.leaf_rows(c, place, ids, restriction.kind) if known is None else known
 
     def visit(node: Node) -> Iterator[ReplayedStep]:
         for child in (*node.children, *node.subqueries.values()):

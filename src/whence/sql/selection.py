@@ -6,6 +6,8 @@ to compute the groups first to know which of them were asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from whence.model import operators
 from whence.sql.blocks import Block, Lookup
 from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
@@ -19,17 +21,10 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
 
     `condition` is what is asked of the block's rows. None when the block is not of that form. No condition: all rows
     are asked for."""
-    conditions: list[Expr] = [] if condition is None else [condition]
-    node = block.node
-    while node.kind != "Aggregate":
-        if node.subqueries or node.kind not in (*_AS_IT_IS, "Filter", "Project"):
-            return None
-        if node.kind == "Filter":
-            conditions.append(node.plan.condition())
-        elif node.kind == "Project":
-            named = {id_of(e): _content(e) for e in c.items(node.plan.projectList())}
-            conditions = [c.substitute(condition, named) for condition in conditions]
-        node = node.children[0]
+    node = next((n for n in _chain(block.node) if n.kind == "Aggregate"), None)
+    conditions = None if node is None else choices(c, block.node, node, [] if condition is None else [condition])
+    if node is None or conditions is None:
+        return None
     (link, *others) = block.annotated.links
     if others or not isinstance(link, Lookup) or link.node is not node:
         return None
@@ -43,6 +38,29 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
     if not keys:
         return None
     return link, c.conjunction([c.substitute(condition, keys) for condition in conditions])
+
+
+def choices(c: Catalyst, above: Node, below: Node, conditions: Sequence[Expr]) -> list[Expr] | None:
+    """What rows of `below` must meet to be among those of `above` that meet the conditions: all tests in between as
+    they are on the rows of `below`, the topmost first. None where there is more in between than choosing and naming."""
+    found, node = list(conditions), above
+    while node is not below:
+        if node.subqueries or node.kind not in (*_AS_IT_IS, "Filter", "Project"):
+            return None
+        if node.kind == "Filter":
+            found.append(node.plan.condition())
+        elif node.kind == "Project":
+            named = {id_of(e): _content(e) for e in c.items(node.plan.projectList())}
+            found = [c.substitute(test, named) for test in found]
+        node = node.children[0]
+    return found
+
+
+def _chain(node: Node) -> Iterator[Node]:
+    yield node
+    while node.kind != "Aggregate" and len(node.children) == 1:
+        node = node.children[0]
+        yield node
 
 
 def is_one_group(c: Catalyst, link: Lookup, below: Expr | None) -> bool:

@@ -2,7 +2,9 @@
 
 Row identity, best first:
 
-- (file, row index) where the format has it: Parquet; Iceberg's own (file, position);
+- the table's own id of the row, and the commit that made or last changed it, where the table keeps them (Delta's row
+  tracking, Iceberg from version 3 on): they stay the same when files are rewritten;
+- (file, row index) where the format has it: Parquet, also Delta's; Iceberg's own (file, position);
 - (file, position in the file) for other files, as they are read with given options. The scan is kept whole and cut file
   by file into pieces of a fixed size, so positions do not move from query to query, whatever the session's settings,
   the cluster's size or the other files. Only of very many files several share a task; there it is the position in the
@@ -19,6 +21,7 @@ import re
 from dataclasses import dataclass
 
 from whence.spark.catalyst import SPLIT
+from whence.spark.lakes import DELTA, ICEBERG, ROW_IDS
 from whence.spark.statuses import Listing
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
 from whence.sql.tree import Node
@@ -45,6 +48,8 @@ _DEFAULTS = {"header": "false", "multiline": "false", "wholetext": "false", "mod
 # Formats whose rows are the same whatever the columns' types.
 _ANY_SCHEMA = ("text", "csv", "orc", "avro", "delta")
 _CONTENTS = "contents: "
+_ROW_ID = "the table's row id"
+_POSITION = "position in the data file"
 _DROPPING = "DROPMALFORMED"
 _NO_PLACE = re.compile("(user|password|pwd|create|ssl)", re.IGNORECASE)
 
@@ -70,6 +75,19 @@ class Dataset:
     def by_contents(self) -> bool:
         """Whether equal rows have one identity."""
         return self.told_by.startswith(_CONTENTS)
+
+    @property
+    def by_row_id(self) -> bool:
+        """Whether a row is told by the id that its table gave it, and the commit that last changed it."""
+        return self.told_by == _ROW_ID
+
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """What the columns of an identity are called."""
+        if self.by_contents:
+            return HASH, ROW
+        in_files = self.by_row_id or self.where.startswith("files:") or self.told_by == _POSITION
+        return (FILE, ROW) if in_files else (ROW,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +156,10 @@ def _ways_of_reading(c: Catalyst, scan: Plan) -> tuple[str, str]:
 
     Which row of a file is its third depends on the format and its options: a header, comments, records over several
     lines, what is dropped. What only says which files are read, or which types the columns have, does not count."""
-    kind = c.format_of(scan) if c.snapshots_of(scan) is None else "delta"
-    if _has_row_index(c, scan):  # so Delta has where deletion vectors leave out rows of a file
+    kind = c.format_of(scan) if c.snapshots_of(scan) is None else DELTA
+    if c.row_ids_of(scan) is not None:
+        return _ROW_ID, f"{kind} with row ids"
+    if _has_row_index(c, scan):
         return "row of the file", kind
     given = c.options_of(scan, secrets=True)
     options = {
@@ -186,8 +206,10 @@ def _jdbc(c: Catalyst, plan: Plan, short: str | None, by_name: str | None) -> Da
 
 def _v2(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     name = str(plan.table().name())
+    if c.row_ids_of(plan) is not None:
+        return Dataset(f"v2:{name}", view or name.split(".")[-1], name, _ROW_ID, f"{ICEBERG} with row ids")
     if _has_positions(c, plan):
-        return Dataset(f"v2:{name}", view or name.split(".")[-1], name, "position in the data file")
+        return Dataset(f"v2:{name}", view or name.split(".")[-1], name, _POSITION, ICEBERG)
     options = _digest({str(key): str(value) for key, value in dict(plan.options().asCaseSensitiveMap()).items()})
     return Dataset(f"v2:{name}:{options}", view or name.split(".")[-1], name, _by_contents(c, plan))
 
@@ -216,7 +238,7 @@ def _contents(c: Catalyst, plan: Plan) -> list[Expr]:
 def _has_positions(c: Catalyst, plan: Plan) -> bool:
     """Whether the connector tells each row's file and its place there (Iceberg)."""
     names = {a.name() for a in c.output(plan.withMetadataColumns())[len(c.output(plan)) :]}
-    return {"_file", "_pos"} <= names
+    return {"_file", "_pos"} <= names and c.is_iceberg(plan)  # what it tells about a table claims to have them too
 
 
 def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
@@ -225,18 +247,26 @@ def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
         return _identified(c, plan, _contents(c, plan))
     wide = plan.withMetadataColumns()
     metadata = {a.name(): a for a in c.output(wide)[len(columns) :]}
-    file, row = c.alias(c.hash64(metadata["_file"]), FILE), c.alias(metadata["_pos"], ROW)
+    if c.row_ids_of(plan) is not None:
+        number, changed = ROW_IDS[ICEBERG]
+        file, row = c.alias(metadata[changed], FILE), c.alias(metadata[number], ROW)
+    else:
+        file, row = c.alias(c.hash64(metadata["_file"]), FILE), c.alias(metadata["_pos"], ROW)
     scan = c.project([*columns, file, row], wide)
     return IdentifiedLeaf(scan, (file.toAttribute(), row.toAttribute()), tuple(columns))
 
 
 def has_row_index(c: Catalyst, leaf: Node) -> bool:
-    """Whether a row's identity stays the same when other rows are not read."""
-    return c.is_file_scan(leaf.plan) and _has_row_index(c, leaf.plan)
+    """Whether a row is told by its number in its file, which stays the same when other rows are not read."""
+    return c.is_file_scan(leaf.plan) and c.row_ids_of(leaf.plan) is None and _has_row_index(c, leaf.plan)
 
 
 def _has_row_index(c: Catalyst, scan: Plan) -> bool:
-    return remembered(scan, "has_row_index", lambda: c.has_field(_metadata(c, scan.withMetadataColumns()), "row_index"))
+    return remembered(scan, "has_row_index", lambda: _tells_row_index(c, scan))
+
+
+def _tells_row_index(c: Catalyst, scan: Plan) -> bool:
+    return c.has_field(_metadata(c, c.numbered(scan).withMetadataColumns()), "row_index")
 
 
 def _metadata(c: Catalyst, scan: Plan) -> Attr:
@@ -245,8 +275,12 @@ def _metadata(c: Catalyst, scan: Plan) -> Attr:
 
 def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
-    scan = plan.withMetadataColumns()
+    scan = c.numbered(plan).withMetadataColumns()
     metadata = _metadata(c, scan)
+    if c.row_ids_of(plan) is not None:
+        number, changed = (c.struct_field(metadata, name) for name in ROW_IDS[DELTA])
+        ids = [c.alias(changed, FILE), c.alias(number, ROW)]
+        return IdentifiedLeaf(c.project([*columns, *ids], scan), tuple(i.toAttribute() for i in ids), tuple(columns))
     file = c.alias(_file(c, plan, metadata), FILE)
     if c.has_field(metadata, "row_index"):
         row = c.alias(c.struct_field(metadata, "row_index"), ROW)

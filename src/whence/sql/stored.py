@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from whence.spark.frames import from_arrow
 from whence.sql.associations import Found, Longs, look_up
 from whence.sql.blocks import Lookup, Reading
 from whence.sql.catalyst import Attr, Catalyst, Plan
@@ -33,7 +34,8 @@ class Answer:
 
     def frame(self) -> DataFrame:
         columns = {name: pa.array(values) for name, values in zip(self.names, self.columns(), strict=True)}
-        return self.c.spark.createDataFrame(pa.table(columns))
+        made: DataFrame = from_arrow(self.c.spark, pa.table(columns))
+        return made
 
 
 def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> dict[int, Answer] | None:
@@ -53,7 +55,9 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
         return None
     keys = list(dict.fromkeys((row[0], row[1]) for row in needed))
     try:
-        found = look_up(f"{fact.folder}/associations", fact.tapped["parts"], fact.tapped["readings"], keys)
+        found = look_up(
+            c.read_bytes, f"{fact.folder}/associations", fact.tapped["parts"], fact.tapped["readings"], keys
+        )
     except Exception as problem:
         log.warning("whence works out the lineage anew: %s", problem)
         return None

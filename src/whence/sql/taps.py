@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
-from whence.spark.janino import jar_of
+from whence.spark.janino import loader_of
 from whence.sql.blocks import Block, Reading, in_branch
 from whence.sql.catalyst import Catalyst, Expr, Plan, id_of
 from whence.sql.memory import Fact
@@ -180,23 +180,9 @@ def key_hashes(c: Catalyst, keys: Sequence[Expr]) -> list[Expr]:
 
 
 def _loader(c: Catalyst) -> Any:
-    gateway: Any = c.spark._sc._gateway
-    context: Any = c.spark._jsc.sc()
-    # The gateway lives as long as its JVM, which must see the classes only once; each context needs the jar.
-    jar = vars(gateway).get("_whence_tap_jar")
-    if jar is None:
-        jar = gateway._whence_tap_jar = _compiled(c)
-        gateway._whence_tap_contexts = set()
-    if context.applicationId() not in gateway._whence_tap_contexts:
-        c.spark._jsparkSession.sessionState().resourceLoader().addJar(jar)
-        gateway._whence_tap_contexts.add(context.applicationId())
-    return c.spark._jsparkSession.sharedState().jarClassLoader()
-
-
-def _compiled(c: Catalyst) -> str:
     methods = "".join(_pass(readings) for readings in range(1, _MOST_READINGS + 1))
     source = Path(__file__).with_name("Tap.java").read_text(encoding="utf-8").replace("/* PASS */", methods)
-    return jar_of(c.spark, "tap", source)
+    return loader_of(c.spark, "tap", source)
 
 
 def _pass(readings: int) -> str:

@@ -111,14 +111,17 @@ def require_same_rows(lineage: SqlLineage) -> None:
     rows of the table are compared, not those that were asked for: these may be the same by chance."""
     c, passage = lineage.c, lineage.passage
     for table, query in passage.pairs:
-        versions = frozenset((path, *version) for path, version in c.files_of(table).items())
+        kept = c.version_of(table)
+        files = {(kept.place, kept.number, 0)} if kept is not None else {(p, *v) for p, v in c.files_of(table).items()}
+        versions = frozenset(files)
         columns = tuple(a.name() for a in c.output(table))
         if (versions, columns) in c.memory.compared:
             continue
         with c.quietly():
             verdict = compare(c.frame(table), lineage.given_by(query))
         if not verdict.ok:
-            name = ", ".join(root.rstrip("/").rsplit("/", 1)[-1] for root in c.roots(table))
+            roots = c.roots(table) if kept is None else [kept.shown]
+            name = ", ".join(root.rstrip("/").rsplit("/", 1)[-1] for root in roots)
             raise NonDeterministic(
                 f"The trace cannot go on through {name}, which was written under capture: its query, run again, does "
                 f"not give the rows that are in it ({len(verdict.missing)} missing, {len(verdict.extra)} too many). "

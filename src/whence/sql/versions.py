@@ -75,7 +75,7 @@ def _require_no_files_gone(c: Catalyst, plan: Plan, made: int | None) -> None:
 
 
 def _require_same_version(c: Catalyst, plan: Plan, planned: int, latest: int) -> None:
-    if planned != latest:
+    if planned != latest and not _same_rows(c, plan, planned, latest):
         (root,) = c.roots(plan)
         raise SourceChanged(root, f"went on from version {planned} to {latest}")
 
@@ -85,8 +85,26 @@ def _require_same_snapshot(c: Catalyst, plan: Plan, made: int | None) -> None:
     if found is None:
         return
     number, at = found
-    if number != remembered(plan, "seen", lambda: number) or (made is not None and at > made):
-        raise SourceChanged(str(plan.table().name()), f"has got a new snapshot ({number})")
+    seen = remembered(plan, "seen", lambda: number)
+    if number == seen:
+        if made is None or at <= made or _same_rows_as_at(c, plan, number, made):
+            return
+    elif _same_rows(c, plan, seen, number):
+        return
+    raise SourceChanged(str(plan.table().name()), f"has got a new snapshot ({number})")
+
+
+def _same_rows_as_at(c: Catalyst, plan: Plan, number: int, made: int) -> bool:
+    """The same since a moment in ms: whether all that came after it only rewrote files."""
+    commit = c.commit_of(plan, number) if c.row_ids_of(plan) is not None else None
+    while commit is not None and commit.at > made and commit.same_as is not None:
+        commit = c.commit_of(plan, commit.same_as)
+    return commit is not None and commit.at <= made
+
+
+def _same_rows(c: Catalyst, plan: Plan, first: int, last: int) -> bool:
+    """Whether only files were rewritten, of a table that keeps row ids: then every row is told as before."""
+    return c.row_ids_of(plan) is not None and c.same_rows_since(plan, first, last)
 
 
 def require_cached_alike(c: Catalyst, plan: Plan) -> None:
@@ -129,9 +147,7 @@ def by_columns(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[Reading
 
 def _state(c: Catalyst, leaf: Node) -> object:
     plan = leaf.plan
-    if leaf.kind == "DataSourceV2Relation":
-        return c.iceberg_state(plan)
-    if not c.is_file_scan(plan):
-        return None
-    snapshots = c.snapshots_of(plan)
-    return snapshots[0] if snapshots is not None else frozenset(c.files_of(plan).items())
+    version = c.version_of(plan)
+    if version is not None:
+        return version.number
+    return frozenset(c.files_of(plan).items()) if c.is_file_scan(plan) else None

@@ -30,8 +30,7 @@ RUN = 100
 
 def load(command: bytes) -> Function:
     """The user's function as PySpark pickled it; a large one travels as a broadcast."""
-    from pyspark import cloudpickle
-    from pyspark.core.broadcast import Broadcast
+    from pyspark import Broadcast, cloudpickle
 
     value = cloudpickle.loads(command)
     if isinstance(value, Broadcast):

@@ -24,6 +24,7 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back, why_copied
 from whence.sql.plans import NotRestored
+from whence.sql.row_changes import is_as_it_was
 from whence.sql.sinks import Stream, any_streams, query_of, stream_to
 from whence.sql.targets import Target, place_of
 from whence.sql.tree import Node, rebuild, tree_of
@@ -114,25 +115,30 @@ class Pending:
             return
         if self.why is None and len(jobs) > 1:
             self.why = "others wrote there at the same time, so it is not known which files are whose"
-        told = {
-            "layout": _LAYOUT,
-            "columns": list(self._target.columns),
-            "files": sorted([path, *version] for path, version in made.items()),
-            "why": self.why,
-            "plan": hashlib.sha256(self._bytes).hexdigest() if self._bytes is not None else None,
-            **self._told,
-        }
-        stem = f"{_folder(c, self._target.place)}/{time.time_ns():020d}-{uuid4().hex[:8]}"
-        if self._bytes is not None:
-            c.write_bytes(f"{stem}.plan", self._bytes)
-        path = f"{stem}.json"
-        c.write_bytes(path, c.memory.seal.wrap(_purpose(self._target.place, path), json.dumps(told).encode()))
-        if self._plan is not None:
-            c.memory.writes[path] = self._plan
+        self._keep(self._target.place, {"files": sorted([path, *version] for path, version in made.items())})
         if self.why is None and self._plan is not None and c.memory.made is not None:
             from whence.sql.written_files import products_of  # which asks queries, as this file does for them
 
             c.memory.made(products_of(c, self._target, self._plan, made))
+
+    def _keep(self, place: str, more: Mapping[str, Any]) -> None:
+        c = self._c
+        told = {
+            "layout": _LAYOUT,
+            "columns": list(self._target.columns),
+            "files": [],
+            "why": self.why,
+            "plan": hashlib.sha256(self._bytes).hexdigest() if self._bytes is not None else None,
+            **self._told,
+            **more,
+        }
+        stem = f"{_folder(c, place)}/{time.time_ns():020d}-{uuid4().hex[:8]}"
+        if self._bytes is not None:
+            c.write_bytes(f"{stem}.plan", self._bytes)
+        path = f"{stem}.json"
+        c.write_bytes(path, c.memory.seal.wrap(_purpose(place, path), json.dumps(told).encode()))
+        if self._plan is not None:
+            c.memory.writes[path] = self._plan
 
 
 def remember_unfollowed(c: Catalyst, target: Target, why: str) -> None:
@@ -177,6 +183,10 @@ def _purpose(place: str, path: str) -> tuple[str, ...]:
 
 def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     """What the files that this leaf reads were made from; None when they are a source themselves."""
+    if c.version_of(leaf) is not None:
+        from whence.sql.lake_writes import beneath_version  # which goes on from version to version as this does
+
+        return beneath_version(c, leaf, passage)
     place = place_of(c, leaf)
     if place is None and not c.is_file_scan(leaf):
         return None
@@ -214,7 +224,7 @@ def _by_stream(c: Catalyst, leaf: Plan, place: str, told: Stream, passage: Passa
         plan = query_of(c, told, place, c.files_of(leaf), made_from)
         columns = dict(zip(told.told["columns"], c.output(plan), strict=True))
         written = Written(c, place, c.files_of(leaf), told.told, columns, passage.chars)
-        shown = _as_shown(c, written, c.output(leaf), passage)
+        shown = as_shown(c, written, c.output(leaf), passage)
     except NotRestored as why:
         passage.end(_name(place), why)
         return None
@@ -225,7 +235,7 @@ def _by_stream(c: Catalyst, leaf: Plan, place: str, told: Stream, passage: Passa
     return made
 
 
-def _as_shown(c: Catalyst, written: Written, attrs: Sequence[Attr], passage: Passage) -> list[Expr]:
+def as_shown(c: Catalyst, written: Written, attrs: Sequence[Attr], passage: Passage) -> list[Expr]:
     shown = []
     for attr in attrs:
         value, same = as_written(written, attr)
@@ -256,6 +266,11 @@ def _made_from(c: Catalyst, place: str, files: Files, attrs: Sequence[Attr], pas
     if rest or not parts:
         what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
         raise NotRestored(f"{what} written outside of any capture")
+    return together(c, parts, attrs)
+
+
+def together(c: Catalyst, parts: Sequence[Plan], attrs: Sequence[Attr]) -> Plan:
+    """What several writes put there, under the given attributes, which each part has."""
     if len(parts) == 1:
         return parts[0]
     heads = [c.alias(a, a.name()) for a in c.output(parts[0])]
@@ -317,6 +332,14 @@ def _written_as(c: Catalyst, leaf: Plan) -> str | None:
 
 def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], place: str, passage: Passage) -> Plan:
     """What one write put there, under the given attributes; of a write that is partly overwritten, what is left."""
+    plan, written = restored(c, write, place, passage)
+    if len(left) < len(write.files):
+        plan = c.filter(in_partitions(written, left), plan)
+    return c.project(as_shown(c, written, attrs, passage), plan)
+
+
+def restored(c: Catalyst, write: Write, place: str, passage: Passage) -> tuple[Plan, Written]:
+    """The query of a captured write, and what it wrote."""
     chars, passage.chars = passage.chars, {}  # those of the tables below are not known any more
     if write.why is not None:
         raise NotRestored(write.why)
@@ -335,10 +358,7 @@ def _part(c: Catalyst, attrs: Sequence[Attr], write: Write, left: set[str], plac
     if len(columns) != len(c.output(plan)):
         raise NotRestored("which of its columns were written as which is not known")
     passage.chars = chars
-    written = Written(c, place, write.files, write.told, dict(zip(columns, c.output(plan), strict=True)), chars)
-    if len(left) < len(write.files):
-        plan = c.filter(in_partitions(written, left), plan)
-    return c.project(_as_shown(c, written, attrs, passage), plan)
+    return plan, Written(c, place, write.files, write.told, dict(zip(columns, c.output(plan), strict=True)), chars)
 
 
 def _plan_bytes(c: Catalyst, write: Write) -> bytes:
@@ -368,7 +388,7 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
     passed = passage.passed
 
     def replaced(node: Node) -> Plan | None:
-        if node.kind == "Given":  # by a trace, which went as far as it was asked to
+        if node.kind == "Given" or is_as_it_was(node):  # as far as it was asked to, or may be
             return node.plan
         if node.children and (fact := facts.known(c, node.kind, node.plan)) is not None and not fact.certain:
             # It knows its rows by their place in what it read, so the trace goes no further than that.

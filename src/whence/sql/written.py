@@ -57,6 +57,8 @@ class Written:
         return [(unquote(name), value) for name, _, value in steps]
 
     def is_partition(self, name: str) -> bool:
+        if "partitions" in self.told:
+            return name.lower() in {str(partition).lower() for partition in self.told["partitions"]}
         names = {step for path in list(self.files)[:1] for step, _ in self.steps(path)}
         return name in names or (not self.told["case_sensitive"] and name.lower() in {step.lower() for step in names})
 
@@ -79,6 +81,8 @@ def settings(c: Catalyst) -> dict[str, Any]:
 def as_written(written: Written, attr: Attr) -> tuple[Expr, bool]:
     """The value of a column as the table has it, and whether that is certain."""
     source = written.column(attr.name())
+    if source is None and attr.name() not in written.told.get("filled_in", (attr.name(),)):
+        return written.c.null(attr), False  # the table has got the column since, or the write left it out
     if source is None:
         raise NotRestored(f"its column {attr.name()} is not one that was written")
     c = written.c
@@ -133,4 +137,5 @@ def in_partitions(written: Written, left: set[str]) -> Expr:
 def same_again(c: Catalyst, leaf: Plan) -> bool:
     """Whether the files of this leaf hold each value as it is computed."""
     kinds = [a.dataType().catalogString() for a in c.output(leaf)]
-    return c.format_of(leaf) in _KEEP_VALUES and all(k in _SAME_AGAIN or k.startswith("decimal(") for k in kinds)
+    keeps = c.is_iceberg(leaf) or c.format_of(leaf) in _KEEP_VALUES
+    return keeps and all(k in _SAME_AGAIN or k.startswith("decimal(") for k in kinds)

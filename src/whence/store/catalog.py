@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -23,7 +26,9 @@ from whence.store.database import CACHE_MEGABYTES, open_engine, retrying, writin
 from whence.store.diagnoses import Diagnoses
 from whence.store.entities import Entities
 from whence.store.finding import meant
+from whence.store.journal import Journal, apply_rows
 from whence.store.location import DATABASE_FILE, StoreLocation
+from whence.store.private import make_directory
 from whence.store.producers import Producers
 from whence.store.record import Names, record
 from whence.store.results import Results
@@ -45,23 +50,53 @@ _NAMES = (datasets.c.namespace, datasets.c.name)
 class Catalog:
     """Every method is one transaction; any thread and any number of processes may use the same store."""
 
-    def __init__(self, engine: sa.Engine, location: StoreLocation) -> None:
+    def __init__(self, engine: sa.Engine, location: StoreLocation, journal: Journal | None = None) -> None:
+        """`journal`: where the database is a copy of a catalogue that lies elsewhere."""
         self._engine = engine
         self._writer = writing(engine)
         self._location = location
+        self._journal = journal
+        self._refreshing = threading.Lock()
         self._file = self._identity()
 
     @classmethod
-    def open(cls, location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES) -> Catalog:
-        return cls(open_engine(location, cache_megabytes), location)
+    def open(
+        cls, location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES, journal: Journal | None = None
+    ) -> Catalog:
+        if journal is None or location.directory is None:
+            return cls(open_engine(location, cache_megabytes), location)
+        make_directory(location.directory, location.directory)
+        journal.restore(location.directory / DATABASE_FILE)
+        made = cls(open_engine(location, cache_megabytes), location, journal)
+        made.refresh()
+        return made
+
+    def refresh(self) -> None:
+        """Take in what other processes wrote; where all share one database, there is nothing to do."""
+        if self._journal is None:
+            return
+        with self._refreshing:
+            for entry in self._journal.unread():
+                if entry.observations:
+                    self._record(entry.observations)
+                if entry.rows:
+                    self._write(partial(apply_rows, rows=entry.rows))
 
     @property
     def producers(self) -> Producers:
         """Who made what, where a trace can go on."""
-        return Producers(self._engine)
+        return Producers(self._engine, self._tell)
+
+    def _tell(self, rows: Mapping[str, list[dict[str, Any]]]) -> None:
+        if self._journal is not None:
+            self._journal.add(rows=rows)
 
     def close(self) -> None:
         self._engine.dispose()
+        if self._journal is not None and self._location.directory is not None:
+            if self._identity() is not None:
+                self._journal.keep(self._location.directory / DATABASE_FILE)
+            shutil.rmtree(self._location.directory, ignore_errors=True)
 
     def record(self, *observations: Observation) -> None:
         """Write down what runs did: each run, new versions of what it changed, and the edges between versions.
@@ -69,7 +104,11 @@ class Catalog:
         All of it is one transaction: either everything is there afterwards or nothing. What was recorded before is not
         recorded again; a later observation of the same run adds what is new in it.
         """
+        if self._journal is not None and observations:
+            self._journal.add(observations)
+        self._record(observations)
 
+    def _record(self, observations: Sequence[Observation]) -> None:
         def work(connection: sa.Connection) -> None:
             _one_writer(connection)
             known = _known_runs(connection, [observation.run.id for observation in observations])
@@ -94,6 +133,7 @@ class Catalog:
             _one_writer(connection)
             change = bump(connection)
             names = Names()
+            seen: list[Observation] = []
             for run_id, some in events.items():
                 kept = {
                     row.digest: row.event for row in connection.execute(sa.select(told).where(told.c.run == run_id))
@@ -110,6 +150,9 @@ class Catalog:
                     [{"run": run_id, "digest": digest, "event": event} for digest, event in fresh.items()],
                 )
                 record(connection, observation, _at(observation.run), names, change, bool(known))
+                seen.append(observation)
+            if self._journal is not None and seen:
+                self._journal.add(seen)
 
         self._write(work)
 
@@ -358,6 +401,11 @@ class Catalog:
     @property
     def tokens(self) -> Tokens:
         """Who may ask the server."""
+        if self._journal is not None:
+            raise StoreError(
+                f"The store {self._location} keeps its catalogue as files, which hold no tokens of a server: give "
+                f"postgresql://user:password@host/database?tables={self._location} as the store."
+            )
         return Tokens(self._read, self._write)
 
     @property
@@ -368,11 +416,11 @@ class Catalog:
     @property
     def traces(self) -> Traces:
         """Saved traces, and the questions that wait for a session."""
-        return Traces(self._read, self._write)
+        return Traces(self._read, self._write, self._tell)
 
     @property
     def diagnoses(self) -> Diagnoses:
-        return Diagnoses(self._read, self._write)
+        return Diagnoses(self._read, self._write, self._tell)
 
     def vacuum(self, audit_days: int | None = None) -> None:
         """Give back space that is no longer needed; with `audit_days` also forget older entries of the audit."""

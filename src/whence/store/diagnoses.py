@@ -17,6 +17,7 @@ from whence.store.schema import diagnoses
 
 Read = Callable[[sa.Select[Any]], list[Any]]
 Write = Callable[[Callable[[sa.Connection], object]], None]
+Tell = Callable[[Mapping[str, list[dict[str, Any]]]], None]
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class SavedDiagnosis:
 
 
 class Diagnoses:
-    def __init__(self, read: Read, write: Write) -> None:
+    def __init__(self, read: Read, write: Write, tell: Tell) -> None:
         self._read = read
         self._write = write
+        self._tell = tell
 
     def save(
         self,
@@ -64,6 +66,7 @@ class Diagnoses:
                 for cause in causes
             ],
         }
+        self._tell({"diagnoses": [row]})
         self._write(lambda c: c.execute(diagnoses.insert().values(row)))
         return number
 

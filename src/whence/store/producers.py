@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -59,8 +60,12 @@ def product_of_file(path: str, kind: str, run: str, details: Mapping[str, object
 
 
 class Producers:
-    def __init__(self, engine: sa.Engine) -> None:
+    def __init__(
+        self, engine: sa.Engine, tell: Callable[[Mapping[str, list[dict[str, Any]]]], None] | None = None
+    ) -> None:
+        """`tell`: hears of rows before they are written (journal.py)."""
         self._engine = engine
+        self._tell = tell
 
     def add(self, products: Iterable[Product]) -> None:
         """All of them or none. A key that was made before is now made by the newer run."""
@@ -78,6 +83,8 @@ class Producers:
         ]
         if not rows:
             return
+        if self._tell is not None:
+            self._tell({"producers": rows})
 
         def write() -> None:
             with writing(self._engine).begin() as connection:

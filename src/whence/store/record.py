@@ -18,7 +18,7 @@ from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns,
 
 _REPLACES = ("overwrite", "define", "truncate", "drop", "create")
 """Changes after which a dataset no longer holds what was in it before."""
-_KEEPS_COLUMNS = ("alter", "append", "truncate", "drop", "rename")
+_KEEPS_COLUMNS = ("alter", "append", "merge", "update", "delete", "truncate", "drop", "rename")
 
 
 @dataclass
@@ -402,7 +402,8 @@ class _Writer:
             return self._add_version(change.dataset, "rename")
         if change.how == "define" and self._is_defined_so(change.dataset, mapping.get(change.dataset)):
             return None
-        number = self._add_version(change.dataset, change.how, self._o.datasets[change.dataset].version)
+        external = change.version or self._o.datasets[change.dataset].version
+        number = self._add_version(change.dataset, change.how, external)
         if change.how in _REPLACES:
             self._close(known, number)
         return number

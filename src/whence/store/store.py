@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whence.model import StoreError
+from whence.store.files import Files, files_at
 from whence.store.location import StoreLocation, check_writable, parse_location
 from whence.store.private import make_directory
 from whence.store.seal import Seal
@@ -25,6 +27,7 @@ class Store:
         self.seal = Seal()
         self._catalog: Catalog | None = None
         self._tables: Tables | None = None
+        self._files: Files | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -37,7 +40,10 @@ class Store:
     def make(self, *parts: str) -> None:
         """Its own directories, down to these tables, before somebody else makes them who would let others in."""
         top, tables = self.location.top, self.location.tables
-        if top is not None:
+        if self.location.is_elsewhere:
+            with contextlib.suppress(OSError, StoreError):
+                self.files.make(*(("tables",) if self.location.remote is not None else ()), *parts)
+        elif top is not None:
             with contextlib.suppress(OSError):  # who writes there will tell
                 make_directory(top if "://" in tables else Path(tables, *parts), top)
 
@@ -46,14 +52,34 @@ class Store:
         with self._lock:
             if self._catalog is None:
                 from whence.store.catalog import Catalog
+                from whence.store.database import CACHE_MEGABYTES
+                from whence.store.journal import Journal
 
-                more = {} if self.cache_megabytes is None else {"cache_megabytes": self.cache_megabytes}
-                self._catalog = Catalog.open(self.location, **more)
+                megabytes = CACHE_MEGABYTES if self.cache_megabytes is None else self.cache_megabytes
+                journal = Journal(self.files) if self.location.remote is not None else None
+                self._catalog = Catalog.open(self.location, megabytes, journal)
             return self._catalog
+
+    @property
+    def files(self) -> Files:
+        """Everything that is no table of Spark's and not the catalogue: associations of RDDs, actors, array runs."""
+        if self._files is None:
+            self._files = files_at(self.location.files)
+        return self._files
+
+    def reached_by(self, files: Files) -> None:
+        """With Spark at hand its own file systems are used; to be said before the first use."""
+        self._files = files
+
+    def refresh(self) -> None:
+        """See what other processes have written since, where that is not seen by itself."""
+        if self.location.remote is not None:
+            self.catalog.refresh()
 
     @property
     def producers(self) -> Producers:
         """Who made what (producers.py)."""
+        self.refresh()
         return self.catalog.producers
 
     @property

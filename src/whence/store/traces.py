@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from whence.store.schema import trace_rows, traces
 
 Read = Callable[[sa.Select[Any]], list[Any]]
 Write = Callable[[Callable[[sa.Connection], object]], None]
+Tell = Callable[[Mapping[str, list[dict[str, Any]]]], None]
 
 QUEUED, RUNNING, DONE, FAILED = "queued", "running", "done", "failed"
 LEASE_SECONDS = 30.0
@@ -42,9 +43,11 @@ class SavedTrace:
 
 
 class Traces:
-    def __init__(self, read: Read, write: Write) -> None:
+    def __init__(self, read: Read, write: Write, tell: Tell) -> None:
+        """`tell`: hears of what is saved before it is written (journal.py)."""
         self._read = read
         self._write = write
+        self._tell = tell
 
     # --- saving
 
@@ -61,6 +64,7 @@ class Traces:
             "finished": now,
             **_pictured(picture),
         }
+        self._tell({"traces": [row], "trace_rows": _rows(number, picture)})
 
         def work(connection: sa.Connection) -> None:
             connection.execute(traces.insert().values(row))
@@ -179,13 +183,17 @@ def _pictured(picture: Picture) -> dict[str, Any]:
     return {"exact": int(picture.exact), "picture": held}
 
 
-def _write_rows(connection: sa.Connection, number: str, picture: Picture) -> None:
-    connection.execute(trace_rows.delete().where(trace_rows.c.trace == number))
-    rows = [
+def _rows(number: str, picture: Picture) -> list[dict[str, Any]]:
+    return [
         {"trace": number, "source": source.number, "position": position, "row": [plain(value) for value in row]}
         for source in picture.sources
         for position, row in enumerate(source.first)
     ]
+
+
+def _write_rows(connection: sa.Connection, number: str, picture: Picture) -> None:
+    connection.execute(trace_rows.delete().where(trace_rows.c.trace == number))
+    rows = _rows(number, picture)
     if rows:
         connection.execute(trace_rows.insert(), rows)
 

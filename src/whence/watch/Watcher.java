@@ -758,6 +758,10 @@ class Snapshot {
                     continue;
                 }
                 org.apache.spark.sql.catalyst.expressions.Attribute attribute = (org.apache.spark.sql.catalyst.expressions.Attribute) next;
+                /* File, position and the like, which a scan tells beside its own columns. */
+                if (plan.children().isEmpty() && attribute.metadata().contains("__metadata_col")) {
+                    continue;
+                }
                 if (!first) {
                     out.append(',');
                 }
@@ -1007,6 +1011,18 @@ class Snapshot {
         Object version = field(index, "versionAtAnalysis", "snapshotAtAnalysis");
         if (version != null) {
             out.append(",\"version\":").append(quote(version(version)));
+            after(index, version(version));
+        }
+    }
+
+    /* Of a Delta table that was planned with a version: the one that a commit made, if one was made since. */
+    private void after(Object table, String planned) {
+        try {
+            long latest = Long.parseLong(version(call(call(table, "deltaLog"), "unsafeVolatileSnapshot")));
+            if (latest > Long.parseLong(planned)) {
+                out.append(",\"after\":").append(quote(String.valueOf(Long.parseLong(planned) + 1)));
+            }
+        } catch (Throwable unknown) {
         }
     }
 
@@ -1111,6 +1127,14 @@ class Snapshot {
             }
         } catch (Throwable unknown) {
         }
+        if (table.getClass().getSimpleName().equals("DeltaTableV2")) {
+            try {
+                String planned = version(call(table, "initialSnapshot"));
+                out.append(",\"version\":").append(quote(planned));
+                after(table, planned);
+            } catch (Throwable unknown) {
+            }
+        }
         options(table);
         out.append('}');
     }
@@ -1212,6 +1236,11 @@ class Snapshot {
         } else if (name.equals("CommonExpressionDef") || name.equals("CommonExpressionRef")) {
             try {
                 out.append(",\"ref\":").append(quote(String.valueOf(call(expression, "id"))));
+            } catch (Throwable unknown) {
+            }
+        } else if (name.equals("DeltaMergeAction")) {
+            try {
+                out.append(",\"n\":").append(quote(String.valueOf(((scala.collection.Seq) call(expression, "targetColNameParts")).head())));
             } catch (Throwable unknown) {
             }
         } else if (expression instanceof org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable) {

@@ -37,6 +37,8 @@ class Effect:
     reads: tuple[Seen, ...] = ()
     columns: tuple[tuple[str, Contributions], ...] | None = None
     row: Contributions = frozenset()
+    version: str | None = None
+    """The version that the command made, as the dataset's own format counts."""
 
 
 Rule = Callable[[Reading, Fields, Node], "list[Effect]"]
@@ -155,6 +157,21 @@ def _relation_of(r: Reading, held: Any) -> list[Seen]:
     return []
 
 
+def _made(*held: Any) -> str | None:
+    """The version of a table after the command; of Iceberg, whose tables know it afterwards, the one they tell."""
+    for one in held:
+        node = one.get("plan", one) if isinstance(one, dict) else {}
+        while node.get("c") in ("SubqueryAlias", "Project") and node.get("k"):
+            node = node["k"][0]
+        f = node.get("f") or {}
+        about = f.get("relation") or f.get("table") or {}
+        if isinstance(about, dict) and about.get("after"):
+            return str(about["after"])
+        if isinstance(about, dict) and "iceberg" in str(about.get("class", "")) and about.get("version"):
+            return str(about["version"])
+    return None
+
+
 def _columns(node: Node) -> tuple[tuple[str, str], ...]:
     return tuple((c[1], c[2]) for c in output(node))
 
@@ -171,7 +188,8 @@ def _v2_write(r: Reading, f: Fields, node: Node) -> list[Effect]:
         maker = str((held.get("f", {}).get("table") or {}).get("class", ""))
         return _by_options(maker, options, query, "append")
     names = tuple(name for name, _ in targets[0].columns)
-    return [Effect(t, "overwrite" if overwrite else "append", "write", query, names) for t in targets]
+    how, made = "overwrite" if overwrite else "append", _made(f.get("table"))
+    return [Effect(t, how, "write", query, names, version=made) for t in targets]
 
 
 def _v2_create_as(r: Reading, f: Fields, node: Node) -> list[Effect]:
@@ -314,7 +332,8 @@ def _merge(r: Reading, f: Fields, node: Node) -> list[Effect]:
         return []
     kind = "merge" if "Merge" in node["c"] else "update" if "Update" in node["c"] else "delete"
     columns = _changed(r, list(found.items()), row, own, before)
-    return [Effect(t, "append", kind, None, (), None, (), columns, frozenset(row)) for t in targets]
+    made = _made(order[0])
+    return [Effect(t, kind, kind, None, (), None, (), columns, frozenset(row), made) for t in targets]
 
 
 def _changed(
@@ -342,6 +361,10 @@ def _assign(r: Reading, action: Any, names: dict[int, str], found: dict[str, Con
     if not isinstance(action, dict):
         return
     children = action.get("k") or []
+    if action["c"] == "DeltaMergeAction" and action.get("n") and children:
+        name = str(action["n"])
+        found[name] = found.get(name, frozenset()) | r.scope.of(children[0])
+        return
     if action["c"] in ("Assignment", "DeltaMergeAction") and len(children) >= 2:
         key, value = children[0], children[1]
         while isinstance(key, dict) and key.get("k"):
@@ -373,7 +396,8 @@ def _row_level(r: Reading, f: Fields, node: Node) -> list[Effect]:
     names = {name for name, _ in targets[0].columns}
     found = [(n, c) for n, c in r.outputs(query) if n in names and kind != "delete"]
     columns = _changed(r, found, row, own, before)
-    return [Effect(t, "append", kind, None, (), None, (), columns, frozenset(row)) for t in targets]
+    made = _made(f.get("originalTable"), f.get("table"))
+    return [Effect(t, kind, kind, None, (), None, (), columns, frozenset(row), made) for t in targets]
 
 
 def _stream_write(r: Reading, f: Fields, node: Node) -> list[Effect]:

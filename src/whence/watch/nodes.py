@@ -472,7 +472,6 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
             *operators.PYTHON_BATCHES,
             *operators.PYTHON_GROUPS,
             *operators.PYTHON_COGROUPS,
-            "PythonMapInArrow",
             "FlatMapGroupsInPandasWithState",
             "TransformWithStateInPandas",
             "TransformWithStateInPySpark",

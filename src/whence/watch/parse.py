@@ -16,6 +16,7 @@ from whence.model.lineage import (
     INDIRECT,
     INPUT,
     OUTPUT,
+    WRITES,
     Change,
     ColumnLink,
     Link,
@@ -147,7 +148,7 @@ class Builder:
                 columns = [(name, contributions) for name, (_, contributions) in zip(names, found, strict=True)]
         target = reading.dataset(effect.target)
         to = reading.dataset(effect.to) if effect.to else None
-        self.changes.append(Change(target, effect.how, to))
+        self.changes.append(Change(target, effect.how, to, effect.version))
         sources = {reading.dataset(seen) for seen in effect.reads} | reading.read
         if effect.kind in ("drop", "rename", "alter", "truncate"):
             sources = set()
@@ -216,7 +217,7 @@ class Builder:
         counted = _counted(snapshot, self._reading)
         read = self._read | {link.source for link in self.links}
         uses = [Use(place, INPUT, *counted.get(place, (None, None))) for place in sorted(read)]
-        written = dict.fromkeys(change.dataset for change in self.changes if change.how in ("append", "overwrite"))
+        written = dict.fromkeys(change.dataset for change in self.changes if change.how in WRITES)
         if len(written) == 1:
             uses += [Use(place, OUTPUT, *_written(snapshot)) for place in written]
         known = tuple(self._reading.datasets)

@@ -40,11 +40,12 @@ class Patches:
         for name in _SAVES:
             self.wrap(RDD, name, self._saving)
         self.wrap(SparkSession, "createDataFrame", self._creating)
-        from pyspark.sql.classic.dataframe import DataFrame
 
-        self._wrap_property(DataFrame, "rdd")
+        from whence.spark.frames import ClassicDataFrame
+
+        self._wrap_property(ClassicDataFrame, "rdd")
         for name in ("checkpoint", "localCheckpoint"):
-            self.wrap(DataFrame, name, self._checkpointing)
+            self.wrap(ClassicDataFrame, name, self._checkpointing)
         self._learning: object = None
         self._hook = _OnImport("pyspark.ml", lambda: self.quietly(self._learn))
 

@@ -22,6 +22,7 @@ from whence.debug.explain.columns import features_of, holds
 from whence.debug.explain.search import STRICTNESS, Bools, Coded, Floats, gain, needed, next_rule, tells_apart
 from whence.model.html import html_table, paragraph
 from whence.model.text import visible
+from whence.spark.frames import to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +134,7 @@ def explain(
 
     expressions = _expressions(bad, good, columns)
     picked = [F.expr(e).alias(name) for name, e in expressions.items()]
-    few = bad.select(picked).limit(_SAMPLE + 1).toArrow()  # bad rows are mostly few: then this is all of them
+    few = to_arrow(bad.select(picked).limit(_SAMPLE + 1))  # bad rows are mostly few: then this is all of them
     bad_rows = few.num_rows if few.num_rows <= _SAMPLE else bad.count()
     good_rows = good.count()
     if not bad_rows or not good_rows:
@@ -149,7 +150,7 @@ def explain(
         if not answer.causes or turn == _TURNS - 1 or sample.shows(answer):
             break
         wrong = good.where(_any([c.conditions for c in answer.causes])).select(picked)
-        more = wrong.sample(fraction=min(1.0, 1.2 * _CLOSER / answer.let_in), seed=seed).limit(2 * _CLOSER).toArrow()
+        more = to_arrow(wrong.sample(fraction=min(1.0, 1.2 * _CLOSER / answer.let_in), seed=seed).limit(2 * _CLOSER))
         sample = sample.closer(more, answer)
     return answer
 
@@ -180,8 +181,8 @@ def _expressions(bad: DataFrame, good: DataFrame, columns: Sequence[str] | None)
 
 def _sample(rows: DataFrame, count: int, seed: int) -> pa.Table:
     if count <= _SAMPLE:
-        return rows.toArrow()
-    return rows.sample(fraction=min(1.0, 1.1 * _SAMPLE / count), seed=seed).toArrow()
+        return to_arrow(rows)
+    return to_arrow(rows.sample(fraction=min(1.0, 1.1 * _SAMPLE / count), seed=seed))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import cloudpickle as _cloudpickle
 
-from whence.store import Seal
+from whence.store import Files, Seal
 
 cloudpickle: Any = _cloudpickle  # untyped
 
@@ -32,7 +32,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Drop:
-    """A directory where tasks leave what they found."""
+    """Where tasks leave what they found; from other machines it comes to the driver."""
 
-    directory: str
+    files: Files
     findings: Findings = field(default_factory=lambda: Findings(("finding",)))

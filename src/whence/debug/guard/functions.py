@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from pyspark import RDD, Broadcast
 from pyspark import cloudpickle as _cloudpickle
-from pyspark.core.broadcast import Broadcast
-from pyspark.core.rdd import RDD
 from pyspark.errors import PySparkException
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +72,7 @@ def _find_broadcasts() -> None:
     """Functions that hold broadcast variables unpickle where those are registered: in workers, not in the driver."""
     import gc
 
-    from pyspark.core import broadcast
+    from whence.spark.names import broadcast
 
     for found in gc.get_objects():
         if type(found) is broadcast.Broadcast and getattr(found, "_jbroadcast", None) is not None:
@@ -246,8 +245,7 @@ def input_split(source: JavaObject, partition: int) -> tuple[str, int, int]:
 
 
 def dataset_of(c: Catalyst, session: JavaObject, plan: JavaObject) -> JavaObject:
-    jvm: Any = c.spark._jvm
-    return jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan)
+    return c.dataset_of(session, plan)
 
 
 def text_literal(c: Catalyst, text: str) -> JavaObject:

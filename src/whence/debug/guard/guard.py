@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FunctionType, TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD
+from pyspark import RDD
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
 from whence.debug.attached import Attached
@@ -56,7 +56,8 @@ from whence.rdd import LineageRDD
 from whence.rdd.ship import ship
 from whence.rdd.worker import Stage
 from whence.sql import Catalyst
-from whence.store import private
+from whence.store import LocalFiles, private
+from whence.store.relay import Relay
 
 # Types whose values are the same Python objects whichever way they travel.
 _SAME_IN_ARROW = {"string", "boolean", "byte", "short", "integer", "long", "float", "double", "date"}
@@ -67,9 +68,11 @@ _DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemor
 class Guard:
     """Made by `Session.guard`. After a failure `culprit` holds the finding; the error carries it too."""
 
-    def __init__(self, session: Attached, home: Path) -> None:
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
+        """`home`: a directory of this machine. What executors find comes to it through the relay."""
         self._session = session
         self._home = home
+        self._relay = relay
         self.culprit: Culprit | None = None
 
     def __enter__(self) -> Guard:
@@ -82,7 +85,7 @@ class Guard:
         if not isinstance(error, Exception) or self.culprit is not None:
             return
         try:
-            search = Search(self._session, self._home)
+            search = Search(self._session, self._home, self._relay)
             if not search.is_asked_for(error):
                 return
             with search.c.quietly():
@@ -102,13 +105,13 @@ class Guard:
         return paragraph("No record has failed.") if self.culprit is None else self.culprit._repr_html_()
 
 
-def guard(session: Attached, home: Path, on_error: str) -> Guard:
+def guard(session: Attached, home: Path, relay: Relay, on_error: str) -> Guard:
     if on_error == "raise":
-        return Guard(session, home)
+        return Guard(session, home, relay)
     if on_error == "quarantine":
         from whence.debug.guard.quarantine import QuarantineGuard
 
-        return QuarantineGuard(session, home)
+        return QuarantineGuard(session, home, relay)
     raise ValueError(f'on_error is "raise" or "quarantine", not {on_error!r}.')
 
 
@@ -172,8 +175,9 @@ class Candidate:
 
 
 class Search:
-    def __init__(self, session: Attached, home: Path) -> None:
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
         self._session = session
+        self._relay = relay
         self._context: Any = session.spark.sparkContext
         self.c = self._c = Catalyst(session.spark)
         self._home = home / uuid.uuid4().hex[:12]
@@ -232,23 +236,28 @@ class Search:
         directory = self._home / "found"
         shutil.rmtree(directory, ignore_errors=True)
         private.make_directory(directory, self._home.parents[1])
-        drop = Drop(str(directory))
+        here = LocalFiles(directory, self._home.parents[1])
+        master = str(self._context.master)
+        shared = None if master == "local" or master.startswith("local[") else self._relay.mount(here)
+        drop = Drop(shared or here)
         try:
             if candidate.node is None:
-                found = self._told(candidate, drop, died)
+                found = self._told(candidate, drop, directory, died)
             else:
                 found = self._run(candidate, candidate.node, wanted, drop if died else None)
         except Exception as error:
             if not died or not failed_in_python(error):
                 raise
-            found = self._last_started(drop, wanted)
+            found = self._last_started(drop, directory, wanted)
             for one in found:
                 one |= {"error": "the process died on this record", "traceback": str(error).split("\n", 1)[0]}
         finally:
+            if shared is not None:
+                self._relay.unmount(shared)
             shutil.rmtree(directory, ignore_errors=True)
         return min(found, key=lambda f: (f["split"], f["index"])) if found else None
 
-    def _told(self, candidate: Candidate, drop: Drop, died: bool) -> list[guard_worker.Found]:
+    def _told(self, candidate: Candidate, drop: Drop, here: Path, died: bool) -> list[guard_worker.Found]:
         """The query runs again as it is, with a function that tells in the place of the user's."""
         assert candidate.placed is not None
         kind, handle = candidate.placed.kind, candidate.placed.handle
@@ -269,12 +278,12 @@ class Search:
                 raise
         finally:
             put_back(handle, before)
-        files = Path(drop.directory).glob(f"*{telling_worker.FOUND}")
+        files = here.glob(f"*{telling_worker.FOUND}")
         return [drop.findings.loads(f.read_bytes()) for f in files]
 
-    def _last_started(self, drop: Drop, wanted: int | None) -> list[guard_worker.Found]:
+    def _last_started(self, drop: Drop, here: Path, wanted: int | None) -> list[guard_worker.Found]:
         partition = wanted if wanted is not None else failed_partition(self._context)
-        files = [f for f in Path(drop.directory).iterdir() if f.stat().st_size]
+        files = [f for f in here.iterdir() if f.stat().st_size]
         files = [f for f in files if partition is None or f.stem == str(partition)] or files
         return [guard_worker.read_last(f.read_bytes(), drop) for f in files]
 

@@ -20,10 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark.core.rdd import RDD, PipelinedRDD
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from whence.debug.attached import Attached
 from whence.debug.guard import quarantine_worker
@@ -46,8 +45,11 @@ from whence.debug.guard.sql import Failed, SqlSearch
 from whence.model.html import html_table, paragraph
 from whence.model.text import shown
 from whence.rdd import LineageContext
+from whence.spark.frames import ClassicDataFrame
+from whence.spark.names import PipelinedRDD
 from whence.sql import Catalyst
 from whence.store import Unsigned
+from whence.store.relay import Relay
 
 log = logging.getLogger("whence.debug")
 
@@ -79,8 +81,8 @@ class Retried:
 
 
 class QuarantineGuard(Guard):
-    def __init__(self, session: Attached, home: Path) -> None:
-        super().__init__(session, home)
+    def __init__(self, session: Attached, home: Path, relay: Relay) -> None:
+        super().__init__(session, home, relay)
         self._c = Catalyst(session.spark)
         self._context: Any = session.spark.sparkContext
         self._actor = session.actors.register("quarantine", kind="quarantine")

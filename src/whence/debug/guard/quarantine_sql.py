@@ -66,7 +66,9 @@ class SqlQuarantine:
         self._undo.clear()
 
     def _wrap(self, owner: type, name: str, around: Callable[..., Any]) -> None:
-        method = getattr(owner, name)
+        method = getattr(owner, name, None)
+        if method is None:  # older releases of PySpark lack some
+            return
 
         @functools.wraps(method)
         def wrapper(this: Any, *args: Any, **options: Any) -> Any:

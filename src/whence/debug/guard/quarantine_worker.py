@@ -11,7 +11,6 @@ from types import GeneratorType
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.actors import Actor
 from whence.debug.guard.batch_worker import Given, call_batch, part, records, size, smallest_like, wrapped
@@ -19,6 +18,7 @@ from whence.debug.guard.findings_worker import Findings
 from whence.debug.guard.kinds import LOOKING, Kind
 from whence.debug.guard.telling_worker import rows_of
 from whence.debug.guard.worker import aggregators, in_wrappers, unwrapped
+from whence.spark.names import SkipRestOfInputTableException
 
 MOST_PARTS = 50  # of one group are looked for; then the rest of it is put aside together
 

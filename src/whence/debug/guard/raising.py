@@ -140,7 +140,7 @@ class Raising:
         if class_name(plan) == "InMemoryRelation":
             if plan.cacheBuilder().isCachedColumnBuffersLoaded():
                 return plan
-            below = self._uncached(self._optimizer().execute(plan.cacheBuilder().logicalPlan()))
+            below = self._uncached(self._optimizer().execute(self.c.cached_plan(plan)))
             columns = zip(self.c.output(below), self.c.output(plan), strict=True)
             return self.c.project([self.c.alias_as(own, attr) for own, attr in columns], below)
         return self._with(plan, [self._uncached(child) for child in self.c.children(plan)])

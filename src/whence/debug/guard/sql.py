@@ -10,7 +10,6 @@ from pathlib import Path
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from whence.debug.guard.culprit import Culprit, SourceRows
@@ -29,6 +28,7 @@ from whence.debug.guard.functions import (
 )
 from whence.debug.guard.raising import Check, Raising
 from whence.model import WhenceError
+from whence.spark.frames import query_context_loggers
 from whence.sql import Catalyst
 from whence.sql.catalyst import Expr, Plan, class_name, id_of
 from whence.store import private
@@ -54,6 +54,7 @@ def failed_in_sql(c: Catalyst, error: BaseException) -> bool:
 class Failed:
     """A row that fails in an operator: how, and in which expression."""
 
+    c: Catalyst
     check: Check
     row: JavaObject
     record: Row
@@ -64,13 +65,13 @@ class Failed:
 
     @property
     def name(self) -> str:
-        return sql_text(self.expression) if self.expression is not None else self.check.text
+        return sql_text(self.c, self.expression) if self.expression is not None else self.check.text
 
 
 @contextmanager
 def unlogged() -> Iterator[None]:
     """PySpark logs every error of a query; those that are looked for are not news."""
-    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    loggers = query_context_loggers()
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
@@ -176,21 +177,21 @@ class SqlSearch:
                 found = self._error(narrow, columns, row) or found
                 context = "\n".join(contexts_of(found))
                 message = short_message(found)
-                return Failed(check, row, record, condition_of(found), message, narrow, context)
+                return Failed(self.c, check, row, record, condition_of(found), message, narrow, context)
         return self._without_expression(check, row, record)
 
     def _without_expression(self, check: Check, row: JavaObject, record: Row) -> Failed:
         if check.of == "line":
             text = next(v for n, v in record.asDict().items() if n.endswith("_corrupt_record"))
             message = f"[MALFORMED_RECORD_IN_PARSING] The mode FAILFAST refuses this malformed record: {text!r}"
-            return Failed(check, row, record, "MALFORMED_RECORD_IN_PARSING", message, None, "")
+            return Failed(self.c, check, row, record, "MALFORMED_RECORD_IN_PARSING", message, None, "")
         sums = {
             "group": "a sum of this group overflows",
             "frame": "a sum over the window's frame of this row overflows",
         }
         if check.of in sums:
-            return Failed(check, row, record, "ARITHMETIC_OVERFLOW", sums[check.of], None, "")
-        return Failed(check, row, record, "", f"this {check.of} fails here", None, "")
+            return Failed(self.c, check, row, record, "ARITHMETIC_OVERFLOW", sums[check.of], None, "")
+        return Failed(self.c, check, row, record, "", f"this {check.of} fails here", None, "")
 
     def _error(self, expr: Expr, columns: list[JavaObject], row: JavaObject) -> JavaObject | None:
         """What evaluating this on the row throws, in the JVM and without a job."""
@@ -279,11 +280,11 @@ class SqlSearch:
         columns = c.output(failed.check.input)
         used = c.references(failed.expression)
         values = [
-            f"{folded(c, v).sql()} AS {sql_text(a)}"
+            f"{folded(c, v).sql()} AS {sql_text(c, a)}"
             for a, v in zip(columns, values_of(c, failed.row, failed.check.input), strict=True)
             if id_of(a) in used
         ]
-        query = f"SELECT {sql_text(failed.expression)}" + (f" FROM (SELECT {', '.join(values)})" if values else "")
+        query = f"SELECT {sql_text(c, failed.expression)}" + (f" FROM (SELECT {', '.join(values)})" if values else "")
         try:
             with unlogged():
                 self.raising.frame(query_of(self.raising.session, query)).collect()
@@ -314,19 +315,16 @@ print("It no longer fails.")
 '''
 
 
-def sql_text(expr: Expr) -> str:
+def sql_text(c: Catalyst, expr: Expr) -> str:
     """As SQL, with columns by their own names."""
-    return str(_unqualified(expr).sql())
+    return str(_unqualified(c, expr).sql())
 
 
-def _unqualified(expr: Expr) -> Expr:
+def _unqualified(c: Catalyst, expr: Expr) -> Expr:
     if class_name(expr) == "AttributeReference":
         return expr.withQualifier(expr.qualifier().take(0))
-    children = expr.children()
-    changed = [_unqualified(children.apply(n)) for n in range(children.size())]
-    for n, child in enumerate(changed):
-        children = children.updated(n, child)
-    return expr.withNewChildren(children) if changed else expr
+    children = c.children(expr)
+    return expr.withNewChildren(c.seq([_unqualified(c, child) for child in children])) if children else expr
 
 
 def _comparable(attribute: JavaObject) -> bool:

@@ -6,20 +6,18 @@ types. What is found is written to a directory that the driver reads, and the jo
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.udtf import SkipRestOfInputTableException
 
 from whence.debug.guard.batch_worker import Given, call_batch, failing_like, part, size, smallest_like, wrapped
 from whence.debug.guard.findings_worker import Drop
 from whence.debug.guard.kinds import Kind
 from whence.debug.guard.worker import LastStarted, told
-from whence.store import private
+from whence.spark.names import SkipRestOfInputTableException
 
 FOUND = ".found"
 
@@ -38,8 +36,8 @@ class _Task:
         self.last.start(split=self.split, **found)
 
     def tell(self, error: BaseException, **found: Any) -> None:
-        path = os.path.join(self._drop.directory, uuid.uuid4().hex + FOUND)
-        private.write(path, self._drop.findings.dumps({"split": self.split, **found, **told(error)}))
+        data = self._drop.findings.dumps({"split": self.split, **found, **told(error)})
+        self._drop.files.write(data, uuid.uuid4().hex + FOUND)
 
 
 def telling(function: Any, kind: Kind, drop: Drop, dying: bool) -> Any:

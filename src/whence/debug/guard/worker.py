@@ -12,6 +12,7 @@ from pyspark import TaskContext
 from pyspark import cloudpickle as _cloudpickle
 
 from whence.debug.guard.findings_worker import Drop
+from whence.store import LocalFiles
 
 Found = dict[str, Any]
 cloudpickle: Any = _cloudpickle  # untyped
@@ -21,29 +22,39 @@ class LastStarted:
     """Where a task writes each record down before it touches it, so that it is known should the process die."""
 
     def __init__(self, drop: Drop | None) -> None:
-        self._file = None
+        self._file: int | None = None
         self._drop = drop
         if drop is not None:
             context = TaskContext.get()
-            self._path = os.path.join(drop.directory, f"{context.partitionId() if context else 0}.last")
-            self._file = os.open(self._path, os.O_CREAT | os.O_WRONLY, 0o600)
+            self._name = f"{context.partitionId() if context else 0}.last"
+            if isinstance(drop.files, LocalFiles):
+                self._file = os.open(drop.files.path(self._name), os.O_CREAT | os.O_WRONLY, 0o600)
 
     def start(self, **found: Any) -> None:
-        if self._file is not None and self._drop is not None:
-            data = self._drop.findings.dumps(found)
-            # no fsync: what the kernel has outlives the process
-            os.pwrite(self._file, len(data).to_bytes(8, "little") + data, 0)
+        if self._drop is None:
+            return
+        data = self._drop.findings.dumps(found)
+        data = len(data).to_bytes(8, "little") + data
+        if self._file is not None:
+            os.pwrite(self._file, data, 0)  # no fsync: what the kernel has outlives the process
+        else:
+            self._drop.files.write(data, self._name)
 
     def passed(self) -> None:
         """The record was no trouble, and another may not follow."""
         if self._file is not None:
             os.ftruncate(self._file, 0)
+        elif self._drop is not None:
+            self._drop.files.write(b"", self._name)
 
     def survived(self) -> None:
+        if self._drop is None:
+            return
         if self._file is not None:
             os.close(self._file)
-            os.remove(self._path)
             self._file = None
+        self._drop.files.delete(self._name)
+        self._drop = None
 
 
 def read_last(data: bytes, drop: Drop) -> Found:

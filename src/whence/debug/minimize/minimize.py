@@ -132,7 +132,9 @@ class _Minimizing:
 
     def _materialise(self) -> int:
         for place in self._lineage.readings:
-            leaf = evaluation.leaf_rows(self._c, place, self._question.ids_of([place]), "leftsemi")
+            leaf = self._question.witness_rows(place)
+            if leaf is None:
+                leaf = evaluation.leaf_rows(self._c, place, self._question.ids_of([place]), "leftsemi")
             self._keep(place, leaf, self._c.output(leaf))
         return self._numbered
 

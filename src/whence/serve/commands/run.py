@@ -1,14 +1,15 @@
-"""`whence run`: an unmodified PySpark script, watched."""
+"""`whence run`: an unmodified PySpark script or Python command, watched."""
 
 from __future__ import annotations
 
 import os
 import runpy
 import shlex
+import shutil
 import sys
 import time
 import traceback
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,21 +35,17 @@ def run(
     ],
     store: StoreOption = None,
     capture: Annotated[
-        bool,
-        typer.Option(
-            "--capture", help="Also keep what its writes were made from, so that rows can be traced to their sources."
-        ),
+        bool, typer.Option("--capture", help="Also keep what lets traces go on through the tables that it writes.")
     ] = False,
 ) -> None:
     """Run a PySpark script as it is, with the watcher attached; end with what it read and wrote.
 
-    Options of spark-submit may stand before the script: whence run --master local[4] --conf a=b job.py input."""
+    Options of spark-submit may stand before the script: whence run --master local[4] --conf a=b job.py input.
+    The script may also be a Python command that is installed beside whence: whence run --capture dbt build."""
     options, script, arguments = parted([*words, *context.args])
     if script is None:
         raise typer.BadParameter("no script is given.", param_hint="SCRIPT")
-    if not Path(script).is_file():
-        raise typer.BadParameter(f"{script} is not a file.", param_hint="SCRIPT")
-    code = Watched(store, capture=capture).run(options, script, arguments)
+    code = Watched(store, capture).run(options, found(script), arguments)
     sys.stdout.flush()
     raise typer.Exit(code)
 
@@ -63,13 +60,36 @@ def parted(words: list[str]) -> tuple[list[str], str | None, list[str]]:
     return words[:place], script, words[place + 1 :]
 
 
+def found(script: str) -> str:
+    """The file to run: the script itself, or the Python command of that name beside whence."""
+    if Path(script).is_file():
+        return script
+    if os.sep in script:
+        raise typer.BadParameter(f"{script} is not a file.", param_hint="SCRIPT")
+    ours = Path(sys.executable).parent
+    command = shutil.which(script, path=str(ours)) or shutil.which(script)
+    if command is None:
+        raise typer.BadParameter(f"{script} is neither a file nor a command on the PATH.", param_hint="SCRIPT")
+    # pip writes the interpreter into the first line, or into the second where its path is long.
+    with Path(command).open("rb") as file:
+        head = b"".join(file.readlines(400)[:2]).decode(errors="replace")
+    if not head.startswith("#!") or "python" not in head:
+        raise typer.BadParameter(f"{command} is not a Python program, so it cannot be watched.", param_hint="SCRIPT")
+    if str(ours) + os.sep not in head:
+        raise typer.BadParameter(
+            f"{command} runs in another Python than whence ({sys.executable}). Install both in one environment.",
+            param_hint="SCRIPT",
+        )
+    return command
+
+
 class Watched:
     """Attaches to the first session that the script makes, and looks at the catalogue before that ends."""
 
-    def __init__(self, store: str | None, *, capture: bool = False) -> None:
+    def __init__(self, store: str | None, capture: bool = False) -> None:
         self._store = store
         self._capture = capture
-        self._captured: AbstractContextManager[None] | None = None
+        self._capturing = ExitStack()
         self._session: Session | None = None
         self._application = ""
         self._seconds = 0.0
@@ -124,8 +144,7 @@ class Watched:
             self._session = Session(spark, self._store)
             self._application = spark.sparkContext.applicationId
             if self._capture:
-                self._captured = self._session.capture()
-                self._captured.__enter__()
+                self._capturing.enter_context(self._session.capture())
         except Exception as error:  # the script runs all the same
             self._report = [f"whence: the script could not be watched: {error}"]
         self._seconds += time.perf_counter() - began
@@ -136,8 +155,7 @@ class Watched:
             return
         began = time.perf_counter()
         try:
-            if self._captured is not None:
-                self._captured.__exit__(None, None, None)
+            self._capturing.close()
             catalog = session.catalog
             found = [a for a in catalog.applications() if a.id == self._application]
             lines = [f"whence: {_sum(found[0].runs if found else 0, 'run')} observed"]

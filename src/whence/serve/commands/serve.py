@@ -68,6 +68,13 @@ def serve(
 
     be_frugal()
     opened = Store.at(store)
+    if opened.location.remote is not None:
+        print(
+            f"whence: a server over {opened.location} needs a database for its catalogue, its tokens and the questions "
+            f"that are posted: give postgresql://user:password@host/database?tables={opened.location} as the store.",
+            file=sys.stderr,
+        )
+        raise typer.Exit(2)
     opened.cache_megabytes = 2
     look(opened.location)
 

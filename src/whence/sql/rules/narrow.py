@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
+from whence.sql.row_changes import is_as_it_was
 from whence.sql.tree import Node
 
 
@@ -17,6 +18,9 @@ _NAMELESS = ("LocalRelation", "LogicalRDD", "Range")
 
 def look_through(node: Node, build: Builder) -> Annotated:
     child = node.children[0]
+    if is_as_it_was(node):
+        with build.auxiliary():
+            return build.annotate(child)
     if node.kind == "View":
         with build.view(node.plan.desc().identifier().table()):
             return build.annotate(child)

@@ -20,7 +20,7 @@ def map_batches(node: Node, build: Builder) -> Annotated:
     What went in is computed and kept with its rows numbered, the function runs again on it, wrapped (see worker.py)."""
     c = build.c
     block = build.block(node.children[0], ordered=True)
-    by_name = names_rows(node.plan.functionExpr())
+    by_name = names_rows(build.c, node.plan.functionExpr())
     extra = [_new_attribute(build, name) for name in ("whence_first", "whence_last", "whence_how")]
     first, last, how = extra
     if by_name:

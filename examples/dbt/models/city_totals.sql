@@ -1,0 +1,1 @@
+select city, sum(amount) as total from {{ ref("order_cities") }} group by city

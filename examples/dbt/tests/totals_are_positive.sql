@@ -1,0 +1,1 @@
+select city, total from {{ ref("city_totals") }} where total < 0

@@ -1,0 +1,376 @@
+"""Tables that keep versions of themselves, Delta's and Iceberg's: which one a plan reads, and what commits did."""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.sql import DataFrame
+
+from whence.spark.construct import Plan, class_name, remembered, to_list
+from whence.spark.files import Files
+from whence.spark.release import Release
+
+DELTA, ICEBERG = "delta", "iceberg"
+# What each format calls a row's own number, and the commit that made or last changed it.
+ROW_IDS = {DELTA: ("row_id", "row_commit_version"), ICEBERG: ("_row_id", "_last_updated_sequence_number")}
+_DELTA = "org.apache.spark.sql.delta"
+_INDEX = "TahoeLogFileIndex"
+_SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
+_METADATA_TABLE = "org.apache.iceberg.BaseMetadataTable"
+# Values of columns that a write may leave out, and which are not NULL then.
+_FILLED_IN = ("delta.generationExpression", "CURRENT_DEFAULT", "delta.identity")
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a table. `number`: Delta's version, or the id of Iceberg's snapshot (0 before the first).
+
+    `table`: the id that the format gave the table; one that is made anew at the same place has another."""
+
+    kind: str
+    table: str
+    number: int
+    # Where the table lies; of Iceberg, whose files may lie where Spark's file systems do not reach, its id.
+    place: str
+    # By which name it can be opened again; without one, by where it lies.
+    name: tuple[str, ...] = ()
+    location: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.name[-1] if self.name else self.location.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def as_text(self) -> str:
+        return f"version {self.number}" if self.kind == DELTA else f"snapshot {self.number}"
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "format": self.kind,
+            "id": self.table,
+            "version": self.number,
+            "place": self.place,
+            "name": list(self.name),
+            "location": self.location,
+        }
+
+
+def version_told(told: Mapping[str, Any]) -> Version:
+    name = tuple(str(part) for part in told["name"])
+    return Version(
+        str(told["format"]), str(told["id"]), int(told["version"]), str(told["place"]), name, str(told["location"])
+    )
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the table's own log says of a version: what was done, at what time (ms), and of which version it has the
+    rows, if it has the same rows as another one."""
+
+    operation: str
+    at: int
+    before: int | None
+    same_as: int | None = None
+    # How many files of the version before it has not.
+    removed: int = 0
+    details: Mapping[str, str] = field(default_factory=dict)
+
+
+class Lakes(Files):
+    """What a Catalyst knows of Delta and Iceberg."""
+
+    adapter: Release
+
+    @abstractmethod
+    def plan_of(self, df: DataFrame) -> Plan: ...
+
+    @abstractmethod
+    def seq(self, items: Any) -> JavaObject: ...
+
+    # --- which version a plan reads
+
+    def version_of(self, leaf: Plan) -> Version | None:
+        """The version that a plan was made with; None of other tables, and of what Iceberg tells about a table."""
+        return remembered(leaf, "version", lambda: self._version_of(leaf))
+
+    def _version_of(self, leaf: Plan) -> Version | None:
+        if class_name(leaf) == "DataSourceV2Relation":
+            return self._iceberg_version(leaf) if self.is_iceberg(leaf) else None
+        if not self.is_file_scan(leaf) or not self._kind_of_index(leaf).startswith(_INDEX):
+            return None
+        snapshot = leaf.relation().location().snapshotAtAnalysis()
+        (root,) = self.roots(leaf)
+        table = leaf.catalogTable()
+        name: tuple[str, ...] = ()
+        if table.isDefined():
+            name = tuple(str(part) for part in to_list(table.get().identifier().nameParts()))
+        number = int(snapshot.version())
+        return Version(DELTA, str(snapshot.metadata().id()), number, self.qualified(root), name, root)
+
+    def _iceberg_version(self, leaf: Plan) -> Version:
+        table = leaf.table().table()
+        number = leaf.table().snapshotId()
+        if number is None:
+            newest = self._newest_snapshot(leaf)
+            number = 0 if newest is None else int(newest.snapshotId())
+        uuid = str(table.uuid().toString())
+        named = leaf.catalog().isDefined() and leaf.identifier().isDefined()
+        name = self.name_parts_of_relation(leaf) if named else []
+        return Version(ICEBERG, uuid, int(number), f"iceberg:{uuid}", tuple(name), str(table.location()))
+
+    def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
+        """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
+        if not self.is_file_scan(relation) or not self._kind_of_index(relation).startswith(_INDEX):
+            return None
+        location = relation.relation().location()
+        planned = int(location.snapshotAtAnalysis().version())
+        if location.isTimeTravelQuery():
+            return planned, planned
+        try:
+            return planned, int(location.getSnapshot().version())
+        except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
+            return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
+
+    def is_iceberg(self, relation: Plan) -> bool:
+        """Whether this reads the rows of an Iceberg table, not what Iceberg tells about one."""
+
+        def look() -> bool:
+            if class_name(relation) != "DataSourceV2Relation":
+                return False
+            table = relation.table()
+            is_table = str(table.getClass().getName()) == _SPARK_TABLE
+            return is_table and not self.is_a(table.table(), _METADATA_TABLE)
+
+        return remembered(relation, "is_iceberg", look)
+
+    def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
+        """The newest snapshot of an Iceberg table or branch, which this reads, and its time (ms); None if a given one
+        is read."""
+        if not self.is_iceberg(relation) or relation.table().snapshotId() is not None:
+            return None
+        snapshot = self._newest_snapshot(relation)
+        return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
+
+    def _newest_snapshot(self, relation: Plan) -> Any:
+        branch = relation.table().branch()
+        table = relation.table().table()
+        return table.currentSnapshot() if branch is None else table.snapshot(branch)
+
+    # --- rows
+
+    def numbered(self, scan: Plan) -> Plan:
+        """A scan of Delta's that tells each row's number in its file. Delta has that only where it needs it itself, to
+        leave out deleted rows: so the format is told that the table may have such."""
+        if self.snapshots_of(scan) is None:
+            return scan
+        return remembered(scan, "numbered", lambda: self._numbered(scan))
+
+    def _numbered(self, scan: Plan) -> Plan:
+        relation = scan.relation()
+        layout = relation.fileFormat()
+        try:
+            delta: Any = self._java
+            for part in _DELTA.split("."):
+                delta = getattr(delta, part)
+            feature = getattr(getattr(delta, "DeletionVectorsTableFeature$"), "MODULE$")
+            known = layout.protocol()
+            if known.isFeatureSupported(feature):
+                return scan
+            protocols = getattr(getattr(delta.actions, "Protocol$"), "MODULE$")
+            changed = self.copy_product(layout, protocol=known.merge(self.seq([protocols.forTableFeature(feature)])))
+            return self.copy(scan, relation=self.copy_product(relation, fileFormat=changed))
+        except (Py4JError, TypeError, AttributeError):  # another release: rows are told by their place in the scan
+            return scan
+
+    def copy_product(self, value: JavaObject, **changes: JavaObject) -> JavaObject:
+        """A case class that is no node of a plan, with some of its fields exchanged."""
+        names = self.adapter.names_of(value)
+        fields = [changes.get(name, value.productElement(i)) for i, name in enumerate(names)]
+        if self.is_a(value, "org.apache.spark.sql.execution.datasources.HadoopFsRelation"):
+            fields.append(value.sparkSession())
+        return value.copy(*fields)
+
+    def row_ids_of(self, leaf: Plan) -> str | None:
+        """The format, if the table keeps ids of its rows: they stay with a row wherever its file is rewritten."""
+        return remembered(leaf, "row_ids", lambda: self._row_ids_of(leaf))
+
+    def _row_ids_of(self, leaf: Plan) -> str | None:
+        version = self.version_of(leaf)
+        if version is None:
+            return None
+        if version.kind == DELTA:
+            told = str(leaf.withMetadataColumns().schema().simpleString())
+            return DELTA if all(f"{name}:bigint" in told for name in ROW_IDS[DELTA]) else None
+        names = {str(a.name()) for a in to_list(leaf.withMetadataColumns().output())}
+        if not set(ROW_IDS[ICEBERG]) <= names:
+            return None
+        # Of a snapshot from before the table kept row ids, there are none.
+        snapshot = leaf.table().table().snapshot(version.number) if version.number else None
+        return ICEBERG if snapshot is not None and snapshot.firstRowId() is not None else None
+
+    def same_rows_since(self, leaf: Plan, first: int, last: int) -> bool:
+        """Whether version `last` of the table has the rows of version `first`: files were rewritten at most."""
+        number: int | None = last
+        while number is not None and number != first:
+            commit = self.commit_of(leaf, number)
+            number = None if commit is None else commit.same_as
+        return number == first
+
+    # --- commits
+
+    def commit_of(self, leaf: Plan, number: int) -> Commit | None:
+        """What made a version of the table that `leaf` reads; None if its log does not know (any more)."""
+        version = self.version_of(leaf)
+        assert version is not None
+        if version.kind == DELTA:
+            return self._delta_commit(version.place, number)
+        snapshot = leaf.table().table().snapshot(number) if number else None
+        if snapshot is None:
+            return None
+        before = snapshot.parentId()
+        same = before if str(snapshot.operation()) == "replace" else None
+        details = {str(key): str(value) for key, value in dict(snapshot.summary()).items()}
+        at = int(snapshot.timestampMillis())
+        removed = int(details.get("deleted-data-files", 0))
+        return Commit(str(snapshot.operation()), at, None if before is None else int(before), same, removed, details)
+
+    def snapshot_numbered(self, leaf: Plan, sequence: int) -> int | None:
+        """The snapshot of an Iceberg table with this sequence number."""
+        table = leaf.table().table()
+        for snapshot in list(table.snapshots()):
+            if int(snapshot.sequenceNumber()) == sequence:
+                return int(snapshot.snapshotId())
+        return None
+
+    def sequence_of(self, leaf: Plan, number: int) -> int:
+        """The place of an Iceberg snapshot among those of its table."""
+        snapshot = leaf.table().table().snapshot(number)
+        return -1 if snapshot is None else int(snapshot.sequenceNumber())
+
+    def _delta_commit(self, root: str, number: int) -> Commit | None:
+        content = self.read_bytes(f"{root}/_delta_log/{number:020d}.json") if number >= 0 else None
+        if content is None:
+            return None
+        info: dict[str, Any] = {}
+        changed, removed = False, 0
+        for line in content.decode().splitlines():
+            action = json.loads(line) if line.strip() else {}
+            info = action.get("commitInfo", info)
+            told = action.get("add") or action.get("remove") or {}
+            changed = changed or bool(told.get("dataChange"))
+            removed += "remove" in action
+        before = number - 1
+        operation = str(info.get("operation", "unknown"))
+        details = {str(key): str(value) for key, value in info.get("operationParameters", {}).items()}
+        same = None if changed else before
+        if operation == "RESTORE" and str(details.get("version", "null")).isdigit():
+            same = int(details["version"])
+        at = int(info.get("timestamp", 0))
+        return Commit(operation, at, before if before >= 0 else None, same, removed, details)
+
+    # --- opened again
+
+    def open_version(self, version: Version) -> Plan | None:
+        """A scan of a version of a table; None where it is not there any more."""
+        for frame in self._openings(version):
+            try:
+                plan = self._leaf_of(frame())
+            except Exception:  # whatever the format says: its files are gone, the name means another table, ...
+                continue
+            found = self.version_of(plan)
+            if found is not None and (found.table, found.number) == (version.table, version.number):
+                return plan
+        return None
+
+    def _openings(self, version: Version) -> list[Any]:
+        spark = self.spark
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in version.name)
+        option = "versionAsOf" if version.kind == DELTA else "snapshot-id"
+        reader, of = spark.read.format(version.kind), ""
+        if version.number >= 0:
+            reader, of = reader.option(option, version.number), f" VERSION AS OF {version.number}"
+        by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{of}")] if quoted else []
+        return [*by_name, lambda: reader.load(version.location)]
+
+    def open_newest(self, version: Version) -> Plan | None:
+        """A scan of the table as it is now; None where it is gone, or another one lies there."""
+        for frame in self._openings(replace(version, number=-1)):
+            try:
+                plan = self._leaf_of(frame())
+            except Exception:
+                continue
+            found = self.version_of(plan)
+            if found is not None and found.table == version.table:
+                return plan
+        return None
+
+    def reads_version_now(self, leaf: Plan, number: int) -> bool:
+        """Whether Spark, given this leaf, would read that version of its table now."""
+        if class_name(leaf) == "DataSourceV2Relation":
+            return self._iceberg_version(leaf).number == number
+        return self.snapshots_of(leaf) == (number, number)
+
+    def has_its_files(self, leaf: Plan) -> bool:
+        """Whether the data files of an older version of Delta's are still there; VACUUM removes them."""
+        if self.snapshots_of(leaf) is None:
+            return True  # Iceberg forgets a snapshot with its files
+        paths = self.files(leaf)
+        return len(self.statuses_of(paths)) == len(set(paths))
+
+    @abstractmethod
+    def files(self, relation: Plan) -> list[str]: ...
+
+    def _leaf_of(self, frame: DataFrame) -> Plan:
+        plan = self.plan_of(frame)
+        while to_list(plan.children()):
+            plan = plan.children().apply(0)
+        return plan
+
+    def filled_in(self, leaf: Plan) -> list[str]:
+        """Columns of the table that get a value of their own when a write leaves them out."""
+        fields = json.loads(str(leaf.schema().json()))["fields"]
+        return [
+            str(one["name"])
+            for one in fields
+            if any(str(key).startswith(_FILLED_IN) for key in one.get("metadata", {}))
+        ]
+
+    def count_files(self, leaf: Plan) -> int:
+        """How many data files the version has that a leaf reads."""
+        version = self.version_of(leaf)
+        if version is not None and version.kind == ICEBERG:
+            commit = self.commit_of(leaf, version.number)
+            return 0 if commit is None else int(commit.details.get("total-data-files", 0))
+        return len(leaf.relation().location().inputFiles())
+
+    def opened_path(self, kind: str, path: str) -> Plan | None:
+        try:
+            leaf = self._leaf_of(self.spark.read.format(kind).load(path))
+        except Exception:  # nothing is there yet
+            return None
+        return leaf if self.version_of(leaf) is not None else None
+
+    def exists_table(self, parts: Iterable[str]) -> bool:
+        return bool(self.spark.catalog.tableExists(".".join(f"`{part.replace('`', '``')}`" for part in parts)))
+
+    def identity_partitions(self, leaf: Plan) -> list[str]:
+        """Columns that an Iceberg table is partitioned by, if it is by nothing else."""
+        if not self.is_iceberg(leaf):
+            return []
+        table = leaf.table().table()
+        fields = list(table.spec().fields())
+        if any(str(one.transform().toString()) != "identity" for one in fields):
+            return []
+        return [str(table.schema().findColumnName(one.sourceId())) for one in fields]
+
+    def partition_columns(self, leaf: Plan) -> list[str]:
+        """Of a Delta table, whose partition columns have no empty texts."""
+        if self.snapshots_of(leaf) is None:
+            return []
+        return [str(name) for name in list(leaf.relation().partitionSchema().fieldNames())]

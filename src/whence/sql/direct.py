@@ -1,0 +1,33 @@
+"""Witness rows without a look-up: where a block does no more than choose rows of one reading, the same choice, made
+right above the scan, gives them. Spark then pushes it into the scan, and nothing is read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from whence.sql.blocks import Reading, ReadingPlace
+from whence.sql.catalyst import Plan
+from whence.sql.lineage import SqlLineage
+from whence.sql.selection import asked_by_key, choices
+from whence.sql.sources import identify
+
+
+def direct_rows(lineage: SqlLineage, place: ReadingPlace) -> tuple[Plan, Sequence[int]] | None:
+    """The rows of a reading that any row of the query came from, their identities behind them, and the places of these.
+
+    None where that takes more than a choice among the reading's own rows."""
+    c = lineage.c
+    block, condition = lineage.root, None
+    while (by_key := asked_by_key(c, block, condition)) is not None and by_key[0].stored is None:
+        block, condition = by_key[0].block, by_key[1]
+    (link, *others) = block.annotated.links or (None,)
+    if others or not isinstance(link, Reading) or link.place is not place or not (link.once and link.always):
+        return None
+    chosen = choices(c, block.node, place.leaf, [] if condition is None else [condition])
+    if chosen is None or not all(test.deterministic() for test in chosen):
+        return None
+    leaf = identify(c, place.leaf)
+    plan = leaf.plan
+    for test in reversed(chosen):  # the nearest to the scan first: others may fail on rows that it shuts out
+        plan = c.filter(test, plan)
+    return plan, range(len(leaf.columns), len(leaf.columns) + len(leaf.ids))

@@ -1,0 +1,285 @@
+"""Captured writes into tables that keep versions of themselves, Delta's and Iceberg's, and traces through them.
+
+Each captured commit is remembered with the version that it made and what made it: rows that were added to those of the
+version before, rows that took the place of all, or a query over the version before (UPDATE, DELETE, MERGE, and writes
+that replace a part: row_changes.py). A trace goes from version to version as the table's own log links them; a commit
+that only rewrote files has the rows of the one before. What was committed otherwise ends the trace, and it says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import Column
+
+from whence.spark.lakes import DELTA, Commit, Version
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql.plans import NotRestored
+from whence.sql.row_changes import Change, table_leaf
+from whence.sql.sinks import stream_to
+from whence.sql.targets import Replaced, Target
+from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
+from whence.sql.written import char_types, same_again
+
+_APPEND, _OVERWRITE = "append", "overwrite"
+_ENDED = "written outside of any capture"
+# What Delta calls the commands that change rows.
+_COMMANDS = {"update": "UPDATE", "delete": "DELETE", "merge": "MERGE"}
+
+
+# --- writing
+
+
+def pending_write(c: Catalyst, plan: Plan | None, target: Target) -> Pending:
+    if not target.keeps_versions or plan is None:
+        return Pending(c, plan, target)
+    leaf = _opened(c, target)
+    if leaf is None and target.table and c.exists_table(target.table):
+        return Pending(c, plan, target)  # of a catalogue whose tables keep no versions that are known here
+    return VersionPending(c, plan, target, leaf)
+
+
+def pending_change(c: Catalyst, change: Change) -> Pending:
+    version = c.version_of(change.leaf)
+    assert version is not None
+    columns = tuple(str(a.name()) for a in c.output(change.leaf))
+    target = Target(version.place, version.shown, columns, change.why, version.kind, keeps_versions=True)
+    return VersionPending(c, change.after, target, change.leaf, operation=change.operation)
+
+
+def _opened(c: Catalyst, target: Target) -> Plan | None:
+    """What reads the target, if it is there and keeps versions."""
+    if target.table:
+        return table_leaf(c, _quoted(target.table))
+    return c.opened_path(str(target.format), target.place)
+
+
+def _quoted(parts: tuple[str, ...]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+class VersionPending(Pending):
+    """A write that is about to make a version of a table. `leaf` reads it as it is; None if it is not there yet."""
+
+    def __init__(
+        self, c: Catalyst, plan: Plan | None, target: Target, leaf: Plan | None, *, operation: str | None = None
+    ) -> None:
+        self._leaf = leaf
+        self._former = None if leaf is None else c.version_of(leaf)
+        self._files_before = 0 if leaf is None else c.count_files(leaf)
+        self._operation = operation
+        self._of_a_part: Pending | None = None
+        self._unfollowed = target.why if operation is None else None
+        super().__init__(c, plan, target if operation is not None else replace(target, why=None), before={})
+        self._is_of_a_part = target.by_partition or _is_condition(target.replaced)
+        if leaf is not None and plan is not None and operation is None and self.why is None and self._is_of_a_part:
+            after = _replacing_a_part(c, leaf, plan, target)
+            if isinstance(after, str):
+                self._part_why = after
+            else:
+                part = replace(target, why=None, columns=tuple(str(a.name()) for a in c.output(leaf)))
+                self._of_a_part = Pending(c, after, part, before={})
+
+    _part_why = "it replaced a part of the table, and which part is not known"
+
+    def _files(self) -> dict[str, tuple[int, int]]:
+        return {}
+
+    def done(self) -> None:
+        c = self._c
+        leaf = (c.open_newest(self._former) if self._former is not None else None) or _opened(c, self._target)
+        version = None if leaf is None else c.version_of(leaf)
+        if leaf is None or version is None:
+            self.why = self._unfollowed or "what was written there cannot be opened"
+            self._keep(self._target.place, {})
+            return
+        former = self._former
+        if former is not None and (former.table, former.number) == (version.table, version.number):
+            return  # nothing was changed
+        version = self._own(leaf, version)
+        commit = c.commit_of(leaf, version.number)
+        kind = self._did(version, commit)
+        kept: Pending = self if kind != "replace" or self._of_a_part is None else self._of_a_part
+        if kind is None and self.why is None:
+            self.why = self._others(version, commit) or self._part_why
+        kept.why = kept.why or self.why
+        kept._keep(
+            version.place,
+            {
+                "version": version.told(),
+                "before": None if former is None or former.table != version.table else former.number,
+                "operation": kind,
+                "partitions": c.partition_columns(leaf),
+                "filled_in": c.filled_in(leaf),
+            },
+        )
+
+    def _own(self, leaf: Plan, version: Version) -> Version:
+        """The version that this made: Delta may rewrite files right afterwards by itself (auto compaction)."""
+        first = 0 if self._former is None else self._former.number + 1
+        while version.kind == DELTA and version.number > first:
+            commit = self._c.commit_of(leaf, version.number)
+            if commit is None or commit.same_as != version.number - 1:
+                break
+            version = replace(version, number=version.number - 1)
+        return version
+
+    def _did(self, version: Version, commit: Commit | None) -> str | None:
+        """What the commit was, if it is known to be this one and whole."""
+        if commit is None or self.why is not None or self._others(version, commit) is not None:
+            return None
+        if self._operation is not None:
+            return self._operation
+        if not commit.removed:
+            return _APPEND
+        if self._is_of_a_part:
+            return "replace" if self._of_a_part is not None else None
+        return _OVERWRITE if commit.removed == self._files_before else None
+
+    def _others(self, version: Version, commit: Commit | None) -> str | None:
+        """Why it is not known that this version is what this write made."""
+        why = "others wrote there at the same time, so it is not known which version is whose"
+        former = self._former
+        if commit is None:
+            return "its log does not tell how it was written"
+        if version.kind == DELTA:
+            expected = 0 if former is None else former.number + 1
+            if self._operation is not None and commit.operation != _COMMANDS[self._operation]:
+                return why
+            return None if version.number == expected else why
+        here = str(self._c.spark.sparkContext.applicationId)
+        parent = 0 if former is None else former.number
+        ours = commit.details.get("spark.app.id", here) == here and (commit.before or 0) in (parent, 0)
+        return None if ours else why
+
+
+def _is_condition(replaced: Replaced) -> bool:
+    return isinstance(replaced, str | Column) or (replaced is not None and str(replaced.toString()) != "true")
+
+
+def _replacing_a_part(c: Catalyst, leaf: Plan, plan: Plan, target: Target) -> Plan | str:
+    """What the table holds when the write has replaced the rows that meet a condition, or those of its partitions; or
+    why that cannot be told."""
+    attrs = {str(a.name()).lower(): a for a in c.output(leaf)}
+    given = dict(zip((name.lower() for name in target.columns), c.output(plan), strict=False))
+    if any(name not in attrs for name in given):
+        return "it replaced a part of the table and changed its columns"
+    if len(given) < len(attrs):
+        return "it replaced a part of the table and left out some of its columns"
+    new = c.project([c.alias(c.cast(given[name], a), a.name()) for name, a in attrs.items()], plan)
+    try:
+        if target.by_partition:
+            names = [name.lower() for name in c.partition_columns(leaf) or c.identity_partitions(leaf)]
+            if not names:
+                return "it replaced partitions of the table, which are not those of single columns"
+            by_name = dict(zip(attrs, c.output(new), strict=True))
+            test = c.conjunction([c.same(attrs[name], by_name[name]) for name in names])
+            kept = c.join(leaf, new, "leftanti", test)
+        else:
+            condition = _condition(c, leaf, target.replaced, attrs)
+            kept = c.filter(c.negation(c.expression("EqualNullSafe", condition, c.true)), leaf)
+        shown = c.project([c.alias(a, a.name()) for a in attrs.values()], kept)
+        return c.plan_of(c.frame(c.union([shown, new])))
+    except Exception as problem:
+        return f"which part of the table it replaced could not be told ({first_line(problem)})"
+
+
+def _condition(c: Catalyst, leaf: Plan, replaced: Replaced, attrs: dict[str, Attr]) -> Expr:
+    if isinstance(replaced, str | Column):
+        return c.plan_of(c.frame(leaf).where(replaced)).condition()
+
+    def own(expr: Expr) -> Expr | None:
+        return attrs[str(expr.name()).lower()] if class_name(expr) == "AttributeReference" else None
+
+    assert replaced is not None
+    return c.exchanged_in(replaced, own)
+
+
+# --- reading
+
+
+def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
+    """What the rows of this version were made from; None when it is a source itself."""
+    version = c.version_of(leaf)
+    assert version is not None
+    writes = passage.writes_to(c, version.place)
+    if not writes:
+        if stream_to(c, version.place) is not None:
+            passage.end(
+                version.shown, "a captured stream wrote it, which is not followed into tables that keep versions"
+            )
+        return None
+    known = {_number(write): write for write in writes if _number(write, version.table) is not None}
+    lost = next((write.why for write in writes if not write.told), None)
+    passage.unsure, passage.chars = False, char_types(c, leaf) if c.is_file_scan(leaf) else {}
+    attrs = c.output(leaf)
+    parts: list[Plan] = []
+    number: int | None = version.number
+    while number is not None and number > (-1 if version.kind == DELTA else 0):
+        try:
+            write = known.get(number)
+            before = _keeps_rows(c, leaf, number, lost) if write is None else write.told["before"]
+            if write is not None:
+                parts.append(_part(c, write, version, attrs, passage))
+                before = before if write.told["operation"] == _APPEND else None
+        except NotRestored as why:
+            passage.end(version.shown, f"its {replace(version, number=number).as_text}: {why}")
+            base = None if not parts else c.open_version(replace(version, number=number))
+            if base is None:
+                return None
+            parts.append(_under(c, base, attrs))
+            break
+        number = before
+    if not parts:  # a table without rows
+        return None
+    plan = together(c, parts, attrs)
+    passage.passed += 1
+    if passage.unsure or not same_again(c, leaf):
+        passage.pairs.append((leaf, plan))
+    return plan
+
+
+def made_by(c: Catalyst, leaf: Plan, number: int) -> Plan:
+    """The query of the captured commit that made a version of the table, under the attributes of `leaf`: its own rows,
+    not those that were there before. Raises NotRestored where that is not known."""
+    version = c.version_of(leaf)
+    assert version is not None
+    passage = Passage([])
+    written = (write for write in passage.writes_to(c, version.place) if _number(write, version.table) == number)
+    write = next(written, None)
+    if write is None:
+        raise NotRestored(f"it was {_ENDED}")
+    return _part(c, write, version, c.output(leaf), passage)
+
+
+def _number(write: Write, table: str | None = None) -> int | None:
+    told = write.told.get("version")
+    if told is None or (table is not None and told["id"] != table):
+        return None
+    return int(told["version"])
+
+
+def _keeps_rows(c: Catalyst, leaf: Plan, number: int, lost: str | None) -> int:
+    """The version whose rows this one has too, which was not made under capture."""
+    commit = c.commit_of(leaf, number)
+    if commit is None:
+        raise NotRestored(lost or f"it was {_ENDED}, and its log does not tell how")
+    if commit.same_as is None:
+        raise NotRestored(lost or f"it was {_ENDED} ({commit.operation})")
+    return commit.same_as
+
+
+def _part(c: Catalyst, write: Write, version: Version, attrs: list[Attr], passage: Passage) -> Plan:
+    if write.why is not None or write.told["operation"] is None:
+        raise NotRestored(write.why or "what it did is not known")
+    plan, written = restored(c, write, version.place, passage)
+    shown = as_shown(c, written, attrs, passage)
+    # What was rebuilt from the words of a command is held against the rows that the command made.
+    passage.unsure = passage.unsure or write.told["operation"] not in (_APPEND, _OVERWRITE)
+    return c.project(shown, plan)
+
+
+def _under(c: Catalyst, scan: Plan, attrs: list[Attr]) -> Plan:
+    by_name: dict[str, Any] = {str(a.name()): a for a in c.output(scan)}
+    return c.project([c.alias_as(by_name.get(str(a.name()), c.null(a)), a) for a in attrs], scan)

@@ -1,0 +1,285 @@
+"""UPDATE, DELETE and MERGE as queries: what a table holds afterwards, from what it held before.
+
+A row that is kept or changed comes from its former self, a changed one also from the row of the source that changed it;
+a row that only stood in the same file as a changed one comes from itself alone, whatever the source holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import AnalysisException
+
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql.tree import Node
+
+_KINDS = {"UpdateTable": "update", "DeleteFromTable": "delete", "MergeIntoTable": "merge"}
+# The table as it was, where it only decides which rows of a MERGE's source are new: nobody's witness.
+AS_IT_WAS = "__whence_as_it_was"
+_MATCHED = "__whence_matched"
+
+
+class NotFollowed(Exception):
+    """Says why, as the end of a sentence."""
+
+
+def is_as_it_was(node: Node) -> bool:
+    return node.kind == "SubqueryAlias" and str(node.plan.identifier().name()) == AS_IT_WAS
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """`leaf` reads the table as it is before the command runs; `after` is the query for what it holds afterwards."""
+
+    operation: str
+    leaf: Plan
+    after: Plan | None
+    why: str | None = None
+
+
+def table_leaf(c: Catalyst, name: str) -> Plan | None:
+    """What reads a table, if it is one that keeps versions."""
+    try:
+        plan = c.plan_of(c.spark.table(name))
+    except AnalysisException:
+        return None
+    leaf = _leaf(c, plan)
+    return leaf if leaf is not None and c.version_of(leaf) is not None else None
+
+
+def _leaf(c: Catalyst, plan: Plan) -> Plan | None:
+    while class_name(plan) == "SubqueryAlias":
+        plan = plan.child()
+    return None if c.children(plan) else plan
+
+
+def change_of(c: Catalyst, text: str) -> Change | None:
+    """What a SQL text will do to a table that keeps versions; None if it does none of this."""
+    plan = c.parsed(text)
+    operation = _KINDS.get(class_name(plan))
+    if operation is None:
+        return None
+    unresolved = plan.targetTable() if operation == "merge" else plan.table()
+    aliases: list[Plan] = []
+    while class_name(unresolved) == "SubqueryAlias":
+        aliases.append(unresolved)
+        unresolved = unresolved.child()
+    if class_name(unresolved) != "UnresolvedRelation":
+        return None
+    parts = [str(part) for part in c.items(unresolved.multipartIdentifier())]
+    name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    leaf = table_leaf(c, name)
+    if leaf is None:
+        return None
+    target = c.plan_of(c.spark.table(name))
+    for alias in reversed(aliases):
+        target = c.copy(alias, child=target)
+    making = _Making(c, target, parts, {str(alias.identifier().name()).lower() for alias in aliases})
+    try:
+        after = {"update": making.update, "delete": making.delete, "merge": making.merge}[operation](plan)
+        return Change(operation, leaf, c.plan_of(c.frame(after)))
+    except NotFollowed as why:
+        return Change(operation, leaf, None, str(why))
+    except AnalysisException as problem:  # the command will say it, or it says more than a query can
+        said = str(problem).split(" SQLSTATE")[0].splitlines()[0]
+        return Change(operation, leaf, None, f"what its {operation.upper()} does cannot be told as a query ({said})")
+
+
+@dataclass(frozen=True, eq=False)
+class _Clause:
+    """WHEN ... THEN: `values` by column, as they become; None where the row is deleted."""
+
+    condition: Expr | None
+    values: dict[str, Expr] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Making:
+    c: Catalyst
+    target: Plan
+    parts: Sequence[str]
+    aliases: set[str]
+
+    @property
+    def columns(self) -> list[Attr]:
+        return self.c.output(self.target)
+
+    def delete(self, plan: Plan) -> Plan:
+        condition = plan.condition()
+        return self.c.filter(self.c.negation(self._holds(condition)), self.target)
+
+    def update(self, plan: Plan) -> Plan:
+        c = self.c
+        values = self._assigned(c.items(plan.assignments()))
+        if not plan.condition().isDefined():
+            return c.project(self._shown(lambda a: values.get(str(a.name()).lower(), a)), self.target)
+        condition = plan.condition().get()
+        if c.has_subquery(condition):  # each row once, but in two branches: a subquery stands in a filter
+            changed = c.project(
+                self._shown(lambda a: values.get(str(a.name()).lower(), a)), c.filter(condition, self.target)
+            )
+            others = c.filter(c.negation(self._holds(condition)), self.target)
+            return c.union([changed, c.project(self._shown(lambda a: a), others)])
+
+        def value(attr: Attr) -> Expr:
+            new = values.get(str(attr.name()).lower())
+            return attr if new is None else c.expression("If", self._holds(condition), self._cast(new, attr), attr)
+
+        return c.project(self._shown(value), self.target)
+
+    def merge(self, plan: Plan) -> Plan:
+        c = self.c
+        if "withSchemaEvolution" in c.fields(plan) and plan.withSchemaEvolution():
+            raise NotFollowed("its MERGE changed the table's columns")
+        parts = self._kept(plan)
+        if c.items(plan.notMatchedActions()):
+            parts.append(self._inserted(plan))
+        # Each by itself: the analyzer gives what is read twice in one query other attributes.
+        whole = [c.plan_of(c.frame(part)) for part in parts]
+        return whole[0] if len(whole) == 1 else c.union(whole)
+
+    # --- what a MERGE consists of
+
+    def _source(self, unresolved: Plan) -> tuple[Plan, dict[str, Expr]]:
+        """The source with a mark, and its columns by name, under attributes that no other reading has."""
+        c = self.c
+        plan = c.plan_of(c.frame(unresolved))
+        alias = plan if class_name(plan) == "SubqueryAlias" else None
+        fresh = [c.alias(a, a.name()) for a in c.output(plan)]
+        marked = c.project([*fresh, c.alias(c.true, _MATCHED)], plan)
+        given = {str(one.name()).lower(): one.toAttribute() for one in fresh}
+        return marked if alias is None else c.copy(alias, child=marked), given
+
+    def _clause(self, action: Any, given: dict[str, Expr]) -> _Clause:
+        kind = class_name(action)
+        condition = action.condition().get() if action.condition().isDefined() else None
+        if kind == "DeleteAction":
+            return _Clause(condition, None)
+        if kind in ("UpdateStarAction", "InsertStarAction"):
+            names = [str(a.name()).lower() for a in self.columns]
+            if any(name not in given for name in names):
+                raise NotFollowed("its MERGE has columns that the source has not")
+            return _Clause(condition, {name: given[name] for name in names})
+        if kind not in ("UpdateAction", "InsertAction"):
+            raise NotFollowed(f"its MERGE has a {kind}")
+        return _Clause(condition, self._assigned(self.c.items(action.assignments())))
+
+    def _kept(self, plan: Plan) -> list[Plan]:
+        """The table's own rows, each with the row of the source that changed it, if one did."""
+        c = self.c
+        source, given = self._source(plan.sourceTable())
+        matched = [self._clause(one, given) for one in c.items(plan.matchedActions())]
+        gone = [self._clause(one, {}) for one in c.items(plan.notMatchedBySourceActions())]
+        if gone:
+            return self._kept_or_gone(source, plan.mergeCondition(), matched, gone)
+        if not matched:
+            return [c.project(self._shown(lambda a: a), self.target)]
+        joined = c.join(self.target, source, "leftouter", self._changes(plan.mergeCondition(), matched))
+        there = c.is_not_null(c.unresolved(_MATCHED))
+        return [self._after(joined, matched, there)]
+
+    def _changes(self, condition: Expr, clauses: Sequence[_Clause]) -> Expr:
+        if any(clause.condition is None for clause in clauses):
+            return condition
+        some = self.c.disjunction([clause.condition for clause in clauses if clause.condition is not None])
+        return self.c.conjunction([condition, some])
+
+    def _after(self, rows: Plan, clauses: Sequence[_Clause], there: Expr | None) -> Plan:
+        """These rows of the table after the first clause that applies to each, if one does."""
+        c = self.c
+
+        def applies(clause: _Clause) -> Expr:
+            tests = [test for test in (there, clause.condition) if test is not None]
+            return self._holds(c.conjunction(tests))
+
+        def value(attr: Attr) -> Expr:
+            found: Expr = attr
+            for clause in reversed(clauses):
+                new = attr if clause.values is None else clause.values.get(str(attr.name()).lower(), attr)
+                found = c.expression("If", applies(clause), self._cast(new, attr), found)
+            return found
+
+        if any(clause.values is None for clause in clauses):
+            deleted = c.parse("false")
+            for clause in reversed(clauses):
+                this = c.parse("true" if clause.values is None else "false")
+                deleted = c.expression("If", applies(clause), this, deleted)
+            rows = c.filter(c.negation(deleted), rows)
+        return c.project(self._shown(value), rows)
+
+    def _kept_or_gone(
+        self, source: Plan, condition: Expr, matched: Sequence[_Clause], gone: Sequence[_Clause]
+    ) -> list[Plan]:
+        """With WHEN NOT MATCHED BY SOURCE a row that is left alone is so thanks to its match in the source."""
+        c = self.c
+        parts: list[Plan] = []
+        rest = self.target
+        if matched:
+            changes = self._changes(condition, matched)
+            parts.append(self._after(c.join(self.target, source, "inner", changes), matched, None))
+            rest = c.join(self.target, source, "leftanti", changes)
+        if any(clause.condition is not None for clause in matched) or not matched:
+            parts.append(c.project(self._shown(lambda a: a), c.join(rest, source, "leftsemi", condition)))
+        parts.append(self._after(c.join(self.target, source, "leftanti", condition), gone, None))
+        return parts
+
+    def _inserted(self, plan: Plan) -> Plan:
+        """Rows of the source that met none of the table's."""
+        c = self.c
+        source, given = self._source(plan.sourceTable())
+        clauses = [self._clause(one, given) for one in c.items(plan.notMatchedActions())]
+        leaf = _leaf(c, self.target)
+        assert leaf is not None
+        filled_in = {name.lower() for name in c.filled_in(leaf)}
+        there = c.join(source, self._as_it_was(self.target), "leftanti", plan.mergeCondition())
+
+        def value(attr: Attr) -> Expr:
+            found = c.null(attr)
+            name = str(attr.name()).lower()
+            for clause in reversed(clauses):
+                assert clause.values is not None
+                if name not in clause.values and name in filled_in:
+                    raise NotFollowed(f"its column {attr.name()} was filled in by the table")
+                new = self._cast(clause.values.get(name, c.null(attr)), attr)
+                found = (
+                    new if clause.condition is None else c.expression("If", self._holds(clause.condition), new, found)
+                )
+            return found
+
+        if all(clause.condition is not None for clause in clauses):
+            some = c.disjunction([clause.condition for clause in clauses if clause.condition is not None])
+            there = c.filter(some, there)
+        return c.project(self._shown(value), there)
+
+    def _as_it_was(self, plan: Plan) -> Plan:
+        if class_name(plan) == "SubqueryAlias":
+            return self.c.copy(plan, child=self._as_it_was(plan.child()))
+        return self.c.subquery_alias(AS_IT_WAS, plan)
+
+    # --- expressions
+
+    def _holds(self, condition: Expr) -> Expr:
+        """True or false, never NULL."""
+        return self.c.expression("EqualNullSafe", condition, self.c.true)
+
+    def _cast(self, value: Expr, attr: Attr) -> Expr:
+        return value if value is attr else self.c.cast(value, attr)
+
+    def _shown(self, value: Callable[[Attr], Expr]) -> list[Expr]:
+        return [self.c.alias(self._cast(value(attr), attr), attr.name()) for attr in self.columns]
+
+    def _assigned(self, assignments: Sequence[Any]) -> dict[str, Expr]:
+        """The new values by column. Of `a.b.c` the first parts may name the table."""
+        found: dict[str, Expr] = {}
+        names = {str(a.name()).lower() for a in self.columns}
+        for one in assignments:
+            parts = [str(part) for part in self.c.items(one.key().nameParts())]
+            ahead = [part.lower() for part in parts[:-1]]
+            own = [part.lower() for part in self.parts]
+            of_table = not ahead or (len(ahead) == 1 and ahead[0] in self.aliases) or own[-len(ahead) :] == ahead
+            if not of_table or parts[-1].lower() not in names:
+                raise NotFollowed(f"it sets a field inside of a column ({'.'.join(parts)})")
+            found[parts[-1].lower()] = one.value()
+        return found

@@ -1,0 +1,232 @@
+"""Captured writes into tables that keep versions: a trace goes on through them, to the first sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+import whence
+
+KINDS = {"delta": "default", "iceberg": "ice.shop"}
+PARTS: dict[str, list[tuple[object, ...]]] = {
+    "one": [(1, "a"), (2, "b"), (5, "x")],
+    "two": [(2, "c")],
+    "three": [(3, "d")],
+}
+
+
+class Shop:
+    """Files of orders and corrections, and a table that they are put into."""
+
+    def __init__(self, w: whence.Session, kind: str, home: Path) -> None:
+        self.w, self.spark, self.kind, self.home = w, w.spark, kind, home
+        self.table = f"{KINDS[kind]}.sales"
+
+    def file(self, name: str, rows: list[tuple[object, ...]], schema: str = "id bigint, v string") -> DataFrame:
+        path = str(self.home / name)
+        self.spark.createDataFrame(rows, schema).coalesce(1).write.mode("overwrite").parquet(path)
+        df = self.spark.read.parquet(path)
+        df.createOrReplaceTempView(name)
+        return df
+
+    def create(self, more: str = "") -> None:
+        self.spark.sql(f"CREATE TABLE {self.table} (id bigint, v string) USING {self.kind} {more}")
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return sorted(tuple(row) for row in self.spark.table(self.table).collect())
+
+    def traced(self, where: str = "true") -> dict[str, list[tuple[object, ...]]]:
+        """The witnesses of these rows in each source; the trace is complete and proven."""
+        with self.later() as later:
+            trace = later.backward(self.spark.table(self.table).where(where))
+            assert trace.notes == (), trace.notes
+            verdict = trace.verify()
+            assert verdict.ok, verdict
+            return told(trace)
+
+    def later(self) -> whence.Session:
+        """A session that knows only what is in the store."""
+        return whence.attach(self.spark, store=self.home / "store")
+
+
+def told(trace: whence.Trace) -> dict[str, list[tuple[object, ...]]]:
+    found = {name: sorted(tuple(row) for row in df.collect()) for name, df in trace.sources.items()}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+@pytest.fixture(params=list(KINDS))
+def shop(request: pytest.FixtureRequest, w: whence.Session, tmp_path: Path) -> Iterator[Shop]:
+    w.spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
+    shop = Shop(w, request.param, tmp_path)
+    w.spark.sql(f"DROP TABLE IF EXISTS {shop.table}")
+    yield shop
+    w.spark.sql(f"DROP TABLE IF EXISTS {shop.table}")
+
+
+def test_rows_that_are_added_and_replaced(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    two = shop.file("two", [(3, "c")])
+    with shop.w.capture():
+        one.writeTo(shop.table).using(shop.kind).create()
+        two.write.format(shop.kind).mode("append").saveAsTable(shop.table)
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT id + 10, v FROM one WHERE id = 1")
+    assert shop.rows() == [(1, "a"), (2, "b"), (3, "c"), (11, "a")]
+    assert shop.traced("id = 3") == {"two": [(3, "c")]}
+    assert shop.traced("id in (2, 11)") == {"one": [(1, "a"), (2, "b")]}
+    with shop.w.capture():
+        shop.spark.sql(f"INSERT OVERWRITE {shop.table} SELECT * FROM two")
+    assert shop.traced() == {"two": [(3, "c")]}
+    # An older version has its own way, whatever came afterwards.
+    first = "0" if shop.kind == "delta" else snapshots(shop)[0]
+    old = shop.spark.sql(f"SELECT * FROM {shop.table} VERSION AS OF {first} WHERE id = 2")
+    trace = shop.w.backward(old)
+    assert (told(trace), trace.notes) == ({"one": [(2, "b")]}, ())
+
+
+def test_groups_and_chance_in_sql(shop: Shop) -> None:
+    """What such a query gave is written down, and what is written is made from that."""
+    shop.file("one", [(1, "a"), (2, "a"), (3, "b")])
+    with shop.w.capture():
+        shop.spark.sql(f"CREATE TABLE {shop.table} USING {shop.kind} AS SELECT max(id) AS id, v FROM one GROUP BY v")
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT id + 10 + cast(rand() AS bigint), v FROM one WHERE id = 1")
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT sum(id) + 20, v FROM one WHERE id = 3 GROUP BY v")
+    assert shop.rows() == [(2, "a"), (3, "b"), (11, "a"), (23, "b")]
+    assert shop.traced("id = 2") == {"one": [(1, "a"), (2, "a")]}
+    assert shop.traced("id > 10") == {"one": [(1, "a"), (3, "b")]}
+
+
+def snapshots(shop: Shop) -> list[str]:
+    found = shop.spark.table(f"{shop.table}.snapshots").orderBy("committed_at").collect()
+    return [str(row.snapshot_id) for row in found]
+
+
+def test_update_and_delete(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c"), (4, None)])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        shop.spark.sql(f"UPDATE {shop.table} SET v = concat(v, '!'), id = id * 10 WHERE id < 3")
+        shop.spark.sql(f"DELETE FROM {shop.table} WHERE v = 'b!'")
+    assert shop.rows() == [(3, "c"), (4, None), (10, "a!")]
+    assert shop.traced("id = 10") == {"one": [(1, "a")]}
+    assert shop.traced("id = 4") == {"one": [(4, None)]}
+
+
+def test_merge(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    shop.file("news", [(2, "B"), (3, "gone"), (4, "same"), (5, "e"), (6, "not")])
+    shop.create()
+    with shop.w.capture():
+        one.coalesce(1).writeTo(shop.table).append()
+        shop.spark.sql(
+            f"""MERGE INTO {shop.table} t USING news s ON t.id = s.id
+            WHEN MATCHED AND s.v = 'gone' THEN DELETE
+            WHEN MATCHED AND s.v <> 'same' THEN UPDATE SET v = concat(t.v, s.v)
+            WHEN NOT MATCHED AND s.v <> 'not' THEN INSERT *"""
+        )
+    assert shop.rows() == [(1, "a"), (2, "bB"), (4, "d"), (5, "e")]
+    # A changed row leads to its former self and to what changed it.
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    # One that stood in the same file, or met a row that changed nothing, to itself alone.
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 4") == {"one": [(4, "d")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+    with pytest.raises(whence.WhenceError, match="MERGE"):
+        shop.w.backward(shop.spark.table(shop.table).where("id = 2")).exclude()
+
+
+def test_merge_with_rows_that_the_source_lacks(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    shop.file("news", [(2, "B"), (5, "e")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        shop.spark.sql(
+            f"""MERGE INTO {shop.table} USING news s ON {shop.table}.id = s.id
+            WHEN MATCHED THEN UPDATE SET *
+            WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, upper(s.v))
+            WHEN NOT MATCHED BY SOURCE AND v = 'c' THEN DELETE
+            WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 'lonely'"""
+        )
+    assert shop.rows() == [(1, "lonely"), (2, "B"), (5, "E")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+
+
+def test_a_part_that_is_replaced(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    two = shop.file("two", [(2, "B")])
+    shop.create("PARTITIONED BY (id)")
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        two.writeTo(shop.table).overwritePartitions()
+        two.selectExpr("id + 1 AS id", "v").writeTo(shop.table).overwrite(F.col("id") == 3)
+    assert shop.rows() == [(1, "a"), (2, "B"), (3, "B")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id >= 2") == {"two": [(2, "B")]}
+
+
+def test_what_was_committed_outside_of_a_capture(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    shop.spark.sql(f"UPDATE {shop.table} SET v = 'x' WHERE id = 1")
+    with shop.w.capture():
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT 9, v FROM one WHERE id = 2")
+    trace = shop.w.backward(shop.spark.table(shop.table))
+    assert told(trace) == {"one": [(2, "b")], "sales": [(1, "x"), (2, "b")]}
+    (note,) = trace.ended
+    assert "sales" in note
+    assert "outside of any capture" in note
+    assert trace.verify().ok
+
+
+def test_files_that_are_rewritten_change_nothing(shop: Shop) -> None:
+    one, two = shop.file("one", [(1, "a")]), shop.file("two", [(2, "b")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        two.writeTo(shop.table).append()
+    compact(shop)
+    assert shop.traced("id = 2") == {"two": [(2, "b")]}
+
+
+def compact(shop: Shop) -> None:
+    if shop.kind == "delta":
+        shop.spark.sql(f"OPTIMIZE {shop.table}")
+    else:
+        table = shop.table.removeprefix("ice.")
+        shop.spark.sql(f"CALL ice.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
+
+
+@pytest.mark.parametrize("shop", ["delta"], indirect=True)
+def test_a_path(shop: Shop) -> None:
+    path = str(shop.home / "by_path")
+    one, two, three = (shop.file(name, rows) for name, rows in PARTS.items())
+    with shop.w.capture():
+        one.write.format("delta").save(path)
+        shop.spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+        two.write.format("delta").mode("overwrite").option("replaceWhere", "id = 2").save(path)
+        three.write.format("delta").mode("append").save(path)
+    df = shop.spark.read.format("delta").load(path)
+    assert sorted(tuple(row) for row in df.collect()) == [(2, "c"), (3, "d"), (5, "x")]
+    trace = shop.w.backward(df)
+    assert (told(trace), trace.notes) == ({"one": [(5, "x")], "two": [(2, "c")], "three": [(3, "d")]}, ())
+    assert trace.verify().ok
+
+
+def test_what_may_come_out_otherwise_ends_the_trace(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        shop.spark.sql(f"UPDATE {shop.table} SET v = cast(current_timestamp() AS string) WHERE id = 1")
+    trace = shop.w.backward(shop.spark.table(shop.table).where("id = 2"))
+    assert told(trace) == {"sales": [(2, "b")]}
+    assert "may come out otherwise" in trace.ended[0]
