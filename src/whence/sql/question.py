@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, functions
 
 from whence.model import Strategy, operators
 from whence.model.flow import Step
@@ -24,6 +24,8 @@ from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restric
 from whence.sql.sources import FILE, ROW
 from whence.sql.verify import compare, require_same_rows
 
+# Up to this many identities are sent to every executor.
+_SENT = 200_000
 # Operators that only name or hint; a reader of the steps has no use for them.
 _NAMES_ONLY = (*operators.LOOKED_THROUGH, "LocalLimit", "Settled", "Given")
 
@@ -350,10 +352,17 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        ids = {place.number: self.ids_of([place]) for place in readings}
+        ids = {place.number: self._sent(place) for place in readings}
         found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         return Restriction(kind, ids, rows, frozen=frozen)
+
+    def _sent(self, place: ReadingPlace) -> DataFrame:
+        """The identities of a reading's witnesses, to be joined with its rows: few of them are sent to every executor,
+        since Spark does not know how many they are and would sort the source."""
+        ids = self.ids_of([place])
+        most = self.found.at_most(place)
+        return functions.broadcast(ids) if most is not None and most <= _SENT else ids
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self.found
