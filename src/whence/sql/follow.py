@@ -27,6 +27,11 @@ class Seeds:
     matches: Callable[[Link], Expr]
 
 
+def is_followed(to: SqlLineage, reading: ReadingPlace) -> bool:
+    """Whether rows that are read there may come to the result; those of an anti join's other side never do."""
+    return any(p.node is reading.leaf for p in to.places)
+
+
 def scanned(to: SqlLineage, reading: ReadingPlace) -> tuple[Place, Link]:
     """The operator that reads, and its link to the rows that it reads."""
     place = next(p for p in to.places if p.node is reading.leaf)
