@@ -19,7 +19,7 @@ from whence.spark.statuses import Listing, Status
 from whence.store import private
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _ETAGS = "org.apache.hadoop.fs.EtagSource"
@@ -91,6 +91,21 @@ class Files(ABC):
             return {key.lower(): str(found.apply(key)) for key in keys}
         told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
         return {key: value for key, value in told.items() if redact(value) == value}
+
+    def parsed_lines(self, leaf: Plan, lines: list[str]) -> DataFrame | None:
+        """Some lines of the files of this leaf, as its reader parses them; None where their columns are not all in the
+        files (partitions are in the names of directories)."""
+        from pyspark.sql import DataFrame
+
+        kind = self.format_of(leaf)
+        schema = leaf.relation().dataSchema()
+        if kind not in ("csv", "json") or schema.size() != leaf.output().size():
+            return None
+        options = {key: value for key, value in self.options_of(leaf).items() if key.lower() != "header"}
+        java: Any = self._java
+        given = self.spark._jsparkSession.createDataset(lines, java.org.apache.spark.sql.Encoders.STRING())
+        reader = self.spark.read.options(**options)._jreader.schema(schema)
+        return DataFrame(reader.csv(given) if kind == "csv" else reader.json(given), self.spark)
 
     def reads_alike(self, one: Plan, other: Plan) -> bool:
         """Whether two scans of files give a row the same values."""
