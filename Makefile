@@ -1,17 +1,19 @@
 # Everything a developer runs. Each target makes .venv by itself, from PyPI, with a Java when the machine has none.
 
 PYTHON3 ?= python3
+# The Spark that Delta and Iceberg are tried with: 4.0 or 3.5.
+LAKES ?= 4.0
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
-BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve
+BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve yesterday
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster tests/examples
 
 .PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
-	clean $(BENCHES:%=bench-%)
+	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
@@ -19,13 +21,17 @@ help:
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
 	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
-	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with"
+	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
-	@echo "make test-recipes  dbt and pandera, the real ones, in an environment of their own"
+	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
+	@echo "make site       the documentation's site, into site/"
+	@echo "make notebooks  run the notebooks in examples/ and keep what they print"
+	@echo "make pictures   the pictures in docs/images, from real runs"
+	@echo "make dist       wheel and sdist, checked, and tried in an empty environment"
 	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
 	@echo "make clean      remove .venv and what tools left behind"
 
@@ -58,17 +64,18 @@ test-page:
 
 # Their newest releases are for an older Spark than the newest that whence takes.
 test-lakes:
-	@$(SETUP) --venv .venv-lakes --spark 4.0 lakes
-	@JAVA_HOME="$$(.venv-lakes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
-		.venv-lakes/bin/pytest tests/lakes $(ARGS)
+	@$(SETUP) --venv .venv-lakes-$(LAKES) --spark $(LAKES) lakes
+	@JAVA_HOME="$$(.venv-lakes-$(LAKES)/bin/python -m whence.serve.java)" && export JAVA_HOME && \
+		.venv-lakes-$(LAKES)/bin/pytest tests/lakes $(ARGS)
 
 # Each release in an environment of its own; a whole run writes the table in docs/versions.md.
 test-versions:
 	@$(PYTHON3) scripts/versions.py $(ARGS)
 
-# dbt pins much of what others use too.
+# dbt and Airflow pin much of what others use too.
 test-recipes:
 	@$(SETUP) --venv .venv-recipes recipes
+	@$(SETUP) --venv .venv-airflow airflow
 	@JAVA_HOME="$$(.venv-recipes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-recipes/bin/pytest tests/recipes $(ARGS)
 
@@ -94,10 +101,28 @@ docs:
 	$(BIN)/python scripts/numpy_docs.py
 	$(BIN)/python scripts/api_docs.py
 
+# Built from what is here: nothing is loaded from elsewhere, neither now nor by a reader.
+site:
+	@$(SETUP) dev
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "to read it: python3 -m http.server -d site, then http://localhost:8000"
+
+notebooks:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/notebooks.py $(ARGS)
+
+pictures:
+	@$(SETUP) dev
+	@$(JAVA) && $(BIN)/python scripts/pictures.py $(ARGS) && $(BIN)/python scripts/page_pictures.py
+
+dist:
+	@$(SETUP) dev
+	@$(BIN)/python scripts/dist.py $(ARGS)
+
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
-		.coverage htmlcov dist build ui/node_modules src/whence/serve/page
+	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .venv-airflow .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+		.coverage htmlcov dist build site ui/node_modules src/whence/serve/page

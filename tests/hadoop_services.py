@@ -28,38 +28,46 @@ def hadoop_version() -> str:
 
 
 @contextmanager
-def s3(home: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """A bucket's URL, and the settings that Spark needs for it."""
+def s3_server() -> Iterator[str]:
+    """Where an S3 answers that has a bucket `lineage`."""
     try:
         from moto.server import ThreadedMotoServer
     except ImportError as error:
-        raise Unavailable(f"moto is not installed ({error}): pip install 'moto[s3,server]'") from error
+        raise Unavailable(f"moto is not installed ({error}): pip install 'moto[s3]' flask flask-cors") from error
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        with urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/lineage", method="PUT")):
+            pass
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+@contextmanager
+def s3(home: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """A bucket's URL, and the settings that Spark needs for it."""
     try:
         jars = maven.jars(f"org.apache.hadoop:hadoop-aws:{hadoop_version()}")
     except maven.Unavailable as error:
         raise Unavailable(str(error)) from error
-    server = ThreadedMotoServer("127.0.0.1", 0)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        place = f"http://{host}:{port}"
-        with urllib.request.urlopen(urllib.request.Request(f"{place}/lineage", method="PUT")):
-            pass
+    with s3_server() as place:
+        settings = {
+            "endpoint": place,
+            "endpoint.region": "us-east-1",
+            "path.style.access": "true",
+            "connection.ssl.enabled": "false",
+            "access.key": "testing",
+            "secret.key": "testing",
+            "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        }
+        named = {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
+        path = os.pathsep.join(map(str, jars))  # as spark.jars each executor would be sent them, half a gigabyte
         yield (
             "s3a://lineage",
-            {
-                "spark.jars": ",".join(map(str, jars)),
-                "spark.hadoop.fs.s3a.endpoint": place,
-                "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-                "spark.hadoop.fs.s3a.path.style.access": "true",
-                "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-                "spark.hadoop.fs.s3a.access.key": "testing",
-                "spark.hadoop.fs.s3a.secret.key": "testing",
-                "spark.hadoop.fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
-            },
+            {"spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path, **named},
         )
-    finally:
-        server.stop()
 
 
 # Hadoop's mini cluster is made for tests, and its classes need these.

@@ -144,6 +144,22 @@ def test_a_failure_without_an_error_among_kinds_that_have_one() -> None:
     assert all(c.evidence.values_tried == 1.0 for c in d.causes)
 
 
+def test_a_cause_shows_an_error_only_where_a_run_did() -> None:
+    """Results that are wrong stand beside one kind of error: no run of theirs raised it."""
+
+    def job(c: dict[str, object]) -> int:
+        if c["ansi"]:
+            raise ArithmeticError("overflow")
+        return 5 if c["zone"] == "west" else 19
+
+    space = {"ansi": [True, False], "zone": ["east", "mid", "west"], "parts": [1, 2, 4], "aqe": [True, False]}
+    d = whence.diagnose(job, space, evaluate=lambda total: total == 19, seed=3)
+    assert {(str(c), c.kind) for c in d.causes} == {
+        ("ansi == True", "ArithmeticError: overflow"),
+        ("zone == 'west'", None),
+    }
+
+
 def test_too_many_errors_become_fewer_kinds() -> None:
     words = iter("abcdefghijklmnopqrstuvwxyz" * 40)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 import sysconfig
@@ -14,12 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """sdist and wheel, as `make dist` makes them."""
     pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is not installed here")
-    folder = tmp_path_factory.mktemp("dist")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, ROOT]
-    subprocess.run(pip, check=True)
-    return next(folder.glob("whence-*.whl"))
+    dist = runpy.run_path(str(ROOT / "scripts" / "dist.py"))
+    sdist, wheel = dist["build"](tmp_path_factory.mktemp("dist") / "made")
+    return sdist, wheel
+
+
+@pytest.fixture(scope="session")
+def wheel(built: tuple[Path, Path]) -> Path:
+    return built[1]
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ def test_the_page_of_methods_is_up_to_date() -> None:
 def test_what_the_page_must_say() -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     for call in (
-        "backward(asked, *, where=None, through=True)",
+        "backward(asked, *, where=None, columns=None, through=True)",
         "forward(rows, *, to=None, where=None)",
         "exclude(df=None, *, source=None, at=None)",
         "sources",

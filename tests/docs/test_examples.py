@@ -20,7 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"# not run: \w.*")
 
@@ -70,7 +70,7 @@ def folder(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", programs(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", programs(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_blocks_run(page: Path, spark: SparkSession) -> None:
     for table in spark.catalog.listTables():  # a page starts with a session of its own, as its reader does
         (spark.catalog.dropTempView(table.name) if table.isTemporary else spark.sql(f"DROP TABLE {table.name}"))

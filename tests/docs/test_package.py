@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import Parser
 from pathlib import Path
+
+import pytest
 
 import whence
 
@@ -17,6 +20,16 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     source = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src" / "whence").rglob("*.py")}
     assert source <= set(names)
     assert {name.split("/")[0] for name in names} == {"whence", f"whence-{whence.__version__}.dist-info"}
+
+
+def test_what_is_published_is_in_order(built: tuple[Path, Path]) -> None:
+    pytest.importorskip("twine", reason="twine, which checks what is published, is not installed here")
+    check = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    with tarfile.open(built[0]) as sdist:
+        tops = {name.split("/")[1] for name in sdist.getnames() if name.count("/") > 1}
+    assert tops <= {"src", "tests", "docs", "examples", "scripts", "bench", "ui", ".ci"}
 
 
 def test_the_wheel_forces_little(wheel: Path) -> None:

@@ -12,13 +12,19 @@ from pyspark.sql import SparkSession
 
 import maven
 
-# For Spark 4.0; delta-spark names what it needs beside, but Spark's own jars come with PySpark.
-RELEASE = "4.0"
-JARS = (
-    "io.delta:delta-spark_2.13:4.0.1",
-    "io.delta:delta-storage:4.0.1",
-    "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
-)
+# By release of Spark; delta-spark names what it needs beside, but Spark's own jars come with PySpark.
+JARS = {
+    "3.5": (
+        "io.delta:delta-spark_2.12:3.3.2",
+        "io.delta:delta-storage:3.3.2",
+        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",
+    ),
+    "4.0": (
+        "io.delta:delta-spark_2.13:4.0.1",
+        "io.delta:delta-storage:4.0.1",
+        "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
+    ),
+}
 SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
     "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -31,10 +37,11 @@ SETTINGS = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    if not pyspark.__version__.startswith(f"{RELEASE}."):
-        pytest.skip(f"Delta and Iceberg are tried with Spark {RELEASE}, this is {pyspark.__version__}: make test-lakes")
+    release = pyspark.__version__.rsplit(".", 1)[0]
+    if release not in JARS:
+        pytest.skip(f"Delta and Iceberg are tried with Spark {', '.join(JARS)}, this is {release}: make test-lakes")
     try:
-        jars = [path for name in JARS for path in maven.jars(name, alone=True)]
+        jars = [path for name in JARS[release] for path in maven.jars(name, alone=True)]
     except maven.Unavailable as reason:
         pytest.skip(f"the jars of Delta and Iceberg cannot be had: {reason}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -87,6 +87,18 @@ def test_rows_that_are_added_and_replaced(shop: Shop) -> None:
     assert (told(trace), trace.notes) == ({"one": [(2, "b")]}, ())
 
 
+def test_groups_and_chance_in_sql(shop: Shop) -> None:
+    """What such a query gave is written down, and what is written is made from that."""
+    shop.file("one", [(1, "a"), (2, "a"), (3, "b")])
+    with shop.w.capture():
+        shop.spark.sql(f"CREATE TABLE {shop.table} USING {shop.kind} AS SELECT max(id) AS id, v FROM one GROUP BY v")
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT id + 10 + cast(rand() AS bigint), v FROM one WHERE id = 1")
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT sum(id) + 20, v FROM one WHERE id = 3 GROUP BY v")
+    assert shop.rows() == [(2, "a"), (3, "b"), (11, "a"), (23, "b")]
+    assert shop.traced("id = 2") == {"one": [(1, "a"), (2, "a")]}
+    assert shop.traced("id > 10") == {"one": [(1, "a"), (3, "b")]}
+
+
 def snapshots(shop: Shop) -> list[str]:
     found = shop.spark.table(f"{shop.table}.snapshots").orderBy("committed_at").collect()
     return [str(row.snapshot_id) for row in found]

@@ -14,6 +14,7 @@ from whence.model import StoreError
 from whence.rdd import LineageContext, RddFlow
 from whence.rdd.books import PastBook
 from whence.rdd.propagate import read_full
+from whence.store import LocalFiles
 
 
 def flipped(at: float) -> Callable[[bytes], bytes]:
@@ -62,7 +63,7 @@ def test_each_file_damaged_in_turn(lc: LineageContext) -> None:
             if file.suffix == ".full":  # the tables tell the same
                 part, _, attempt = file.stem.partition("-")
                 key = (int(file.parent.name), int(part), int(attempt))
-                assert read_full(str(home), key, np.arange(3)) is None, f"{file} {name}"
+                assert read_full(LocalFiles(home), key, np.arange(3)) is None, f"{file} {name}"
                 outcomes["done without"] += 1
                 continue
             try:

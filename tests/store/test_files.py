@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import files_contract
+import hadoop_services
 from whence.model import Run, StoreError
 from whence.model.lineage import Observation
 from whence.store import LocalFiles, Store, StoreLocation, parse_location
@@ -75,6 +76,25 @@ def test_names_that_lead_out_of_what_is_mounted_are_refused(tmp_path: Path) -> N
     finally:
         relay.close()
     assert not (tmp_path / "file").exists()
+
+
+def test_an_object_store_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the commands of whence reach it: by pyarrow, with the settings of the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    try:
+        with hadoop_services.s3_server() as place:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", place)
+            store = Store.at("s3a://lineage/store")
+            files_contract.check(store.files.below("contract"))
+            store.catalog.record(_run("a"))
+            store.close()
+            again = Store.at("s3a://lineage/store")
+            assert [run.id for run in again.catalog.runs()] == ["a"]
+            again.close()
+    except hadoop_services.Unavailable as why:
+        pytest.skip(f"no S3 here: {why}")
 
 
 # --- what store= may say

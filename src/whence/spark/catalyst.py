@@ -19,7 +19,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
 from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
-from whence.spark.construct import Attr, Classes, Expr, Making, Plan, class_name, id_of, remembered, to_list
+from whence.spark.construct import (
+    Attr,
+    Classes,
+    Expr,
+    Making,
+    Plan,
+    class_name,
+    id_of,
+    is_of_another_jvm,
+    remembered,
+    to_list,
+)
 from whence.spark.lakes import Lakes
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
@@ -359,6 +370,33 @@ class Catalyst(Making, Lakes):
             if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
         }
         return self.copy(plan, **changes)
+
+    def under_new_ids(self, plan: Plan, ids: dict[int, JavaObject]) -> Plan:
+        """A node that came from another JVM, its columns under ids of this one: Spark's analyser compares numbers
+        alone, and those of two JVMs meet. `ids`: the new ones by the old, for the whole plan."""
+
+        def new(named: Expr) -> JavaObject:
+            key = id_of(named)
+            if key not in ids:
+                ids[key] = self._new_id()
+            return ids[key]
+
+        def change(expr: Expr) -> Expr | None:
+            kind = class_name(expr)
+            if kind == "AttributeReference":
+                return expr.withExprId(new(expr)) if is_of_another_jvm(expr) else expr
+            if kind != "Alias" or not is_of_another_jvm(expr):
+                return None
+            child = self._exchanged(expr.child(), change)
+            told = (expr.qualifier(), expr.explicitMetadata(), expr.nonInheritableMetadataKeys())
+            return self._exprs.Alias(child, expr.name(), new(expr), *told)
+
+        changed = self.exchange(plan, change)
+        if class_name(plan) == "Join" and class_name(plan.joinType()) == "ExistenceJoin":
+            exists = plan.joinType().exists()
+            if is_of_another_jvm(exists):
+                changed = self.copy(changed, joinType=self._join_types.ExistenceJoin(exists.withExprId(new(exists))))
+        return changed
 
     def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
         if self.is_a(value, f"{_EXPRS}.Expression"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
@@ -20,6 +21,9 @@ T = TypeVar("T")
 # Spark's positions: the number of the partition stands above these bits, the row's number in it below.
 POSITION_BITS = 33
 
+# Where a connection to a JVM keeps the id of that JVM.
+_JVM = "whence_jvm"
+_BITS = 64
 # As many elements java.util.List.of takes one by one.
 _AT_ONCE = 10
 # What stands in a text for bytes that are none.
@@ -45,8 +49,21 @@ def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
 
 
 def id_of(named: JavaObject) -> int:
-    """The id of an attribute, an alias or a subquery; attributes with one id are one column."""
-    return remembered(named, "id", lambda: int(named.exprId().id()))
+    """The id of an attribute, an alias or a subquery; attributes with one id are one column.
+
+    Each JVM counts from 0, and a query that was captured has the ids of the JVM that captured it: those of others than
+    this one are told apart by that JVM's own id."""
+    return remembered(named, "id", lambda: _id_of(named))
+
+
+def _id_of(named: JavaObject) -> int:
+    number, _, jvm = str(named.exprId().toString()).removeprefix("ExprId(").removesuffix(")").partition(",")
+    here = getattr(named._gateway_client, _JVM, jvm)
+    return int(number) if jvm == here else int(number) + (UUID(jvm).int << _BITS)
+
+
+def is_of_another_jvm(named: JavaObject) -> bool:
+    return id_of(named) >= 1 << _BITS
 
 
 class Classes:
@@ -91,6 +108,8 @@ class Making(Contents):
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
+        client: Any = jvm._gateway_client
+        setattr(client, _JVM, str(self._new_id().jvmId().toString()))
         self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
         self._loader: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}

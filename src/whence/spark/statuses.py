@@ -37,6 +37,11 @@ class Status(NamedTuple):
     def version(self) -> tuple[int, int]:
         return self.length, self.modified
 
+    @property
+    def tag(self) -> str | None:
+        """The ETag of an object's content, where its store gives one."""
+        return self.mark.removeprefix(_BY_ETAG) or None if self.mark.startswith(_BY_ETAG) else None
+
     def is_after(self, moment: int) -> bool:
         """Whether it got to be what it is after this moment (ms) of the driver's clock."""
         return self.changed > moment if not self.mark.startswith(_BY_ETAG) else self.modified > moment + _OTHER_CLOCKS

@@ -1,4 +1,5 @@
-"""Whether files of the store are still what was written: lengths, and on this machine digests.
+"""Whether files of the store are still what was written: lengths, and on this machine digests, elsewhere the tags that
+object stores give to contents.
 
 A digest is taken of the whole of a file up to a limit; of a longer one, of its beginning and its end, and Spark checks
 the pages in between when it reads them. A file system elsewhere keeps digests of its own.
@@ -22,7 +23,9 @@ def manifest(c: Catalyst, folder: str) -> Manifest:
     here = c.local(folder)
     if here is None:
         base = c.qualified(folder).rstrip("/") + "/"
-        return {path.removeprefix(base): (length, None) for path, (length, _) in c.list_files(folder).items()}
+        found = c.list_files(folder)
+        tags = {path: status.tag for path, status in c.statuses_of(found).items()}
+        return {path.removeprefix(base): (length, tags.get(path)) for path, (length, _) in found.items()}
     files = [path for path in sorted(here.rglob("*")) if path.is_file() and not path.name.startswith((".", "_"))]
     return {str(path.relative_to(here)): (path.stat().st_size, digest(path)) for path in files}
 
@@ -56,11 +59,13 @@ def amiss(c: Catalyst, folder: str, expected: Manifest, checked: Checked) -> str
 
 
 def _differs(expected: Manifest, found: Manifest) -> str | None:
-    for name, (length, _) in expected.items():
+    for name, (length, tag) in expected.items():
         if name not in found:
             return f"{name} is gone"
         if found[name][0] != length:
             return f"{name} was cut or replaced"
+        if tag is not None and found[name][1] != tag:
+            return f"{name} was changed"
     return None
 
 

@@ -17,6 +17,7 @@ from whence.spark.lakes import DELTA, Commit, Version
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.plans import NotRestored
 from whence.sql.row_changes import Change, table_leaf
+from whence.sql.sinks import stream_to
 from whence.sql.targets import Replaced, Target
 from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
 from whence.sql.written import char_types, same_again
@@ -96,6 +97,7 @@ class VersionPending(Pending):
         former = self._former
         if former is not None and (former.table, former.number) == (version.table, version.number):
             return  # nothing was changed
+        version = self._own(leaf, version)
         commit = c.commit_of(leaf, version.number)
         kind = self._did(version, commit)
         kept: Pending = self if kind != "replace" or self._of_a_part is None else self._of_a_part
@@ -112,6 +114,16 @@ class VersionPending(Pending):
                 "filled_in": c.filled_in(leaf),
             },
         )
+
+    def _own(self, leaf: Plan, version: Version) -> Version:
+        """The version that this made: Delta may rewrite files right afterwards by itself (auto compaction)."""
+        first = 0 if self._former is None else self._former.number + 1
+        while version.kind == DELTA and version.number > first:
+            commit = self._c.commit_of(leaf, version.number)
+            if commit is None or commit.same_as != version.number - 1:
+                break
+            version = replace(version, number=version.number - 1)
+        return version
 
     def _did(self, version: Version, commit: Commit | None) -> str | None:
         """What the commit was, if it is known to be this one and whole."""
@@ -193,6 +205,10 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     assert version is not None
     writes = passage.writes_to(c, version.place)
     if not writes:
+        if stream_to(c, version.place) is not None:
+            passage.end(
+                version.shown, "a captured stream wrote it, which is not followed into tables that keep versions"
+            )
         return None
     known = {_number(write): write for write in writes if _number(write, version.table) is not None}
     lost = next((write.why for write in writes if not write.told), None)

@@ -204,7 +204,8 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
     except Py4JJavaError as problem:
         why = str(problem.java_exception.getMessage())
         raise NotRestored(f"its query cannot be read any more ({why})") from problem
-    tree = tree_of(c, _each(c, bare, lambda plan: _restored(c, plan)))
+    ids: dict[int, Expr] = {}
+    tree = tree_of(c, _each(c, bare, lambda plan: c.under_new_ids(_restored(c, plan), ids)))
     if c.has_user_functions(tree.plan):
         for node in tree.walk():
             _give_accumulator(c, node)

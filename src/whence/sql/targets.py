@@ -165,6 +165,8 @@ def _other(c: Catalyst, parts: list[str]) -> Target:
 def place_of(c: Catalyst, leaf: Plan) -> str | None:
     """How a leaf that reads a target tells where it reads; None for what nothing is written to."""
     kind = class_name(leaf)
+    if (version := c.version_of(leaf)) is not None:
+        return version.place
     if kind == "DataSourceV2Relation":
         return f"table:{'.'.join(c.name_parts_of_relation(leaf)).lower()}"
     if kind == "HiveTableRelation":

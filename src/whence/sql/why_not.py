@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError, operators
 from whence.model.html import html_table
 from whence.model.text import readable, shown, visible
 from whence.progress import working
-from whence.sql import Node, Place, ReadingPlace, SqlLineage, evaluation
+from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
-from whence.sql.follow import seeds_of, way_up
+from whence.sql.follow import Level, identities, is_followed, picked, seeds_of
 from whence.sql.matching import matches, names_of
 
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
 _SHOWN = 50
 _LONGEST = 300
+_TOO_MANY = f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows."
+# All rows that come in go out.
+_KEEPING = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Project", "Sort", "Union")
 
 
 @shown
@@ -61,40 +64,81 @@ def _why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
             "That result reads none of these rows' sources, so they never entered it. The rows come from "
             f"{names_of(rows.readings)}, the result reads {names_of(to.readings)}."
         )
-    found = evaluation.backward(rows)
     answers: list[Dropped] = []
     for reading, places in shared.items():
-        ids = evaluation.ids_of(found, places)
-        if ids.count() > MOST_ROWS:
-            raise WhenceError(f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows.")
-        answers += _at(to, reading, ids)
+        if not is_followed(to, reading):
+            continue
+        known = picked(rows, places[0], to, reading) if len(places) == 1 else None
+        if known is None:
+            ids = evaluation.ids_of(_found(rows), places)
+            if ids.count() > MOST_ROWS:
+                raise WhenceError(_TOO_MANY)
+            known = identities(to, reading, ids)
+        answers += _at(to, reading, known)
+    if not any(is_followed(to, reading) for reading in shared):
+        name = next(iter(shared)).dataset.name
+        why = "its rows only say which rows of another table are left out"
+        answers += [Dropped(row, name, "Join", why) for row in rows.frame.limit(MOST_ROWS).collect()]
     return Fates(answers)
 
 
-def _at(to: SqlLineage, reading: ReadingPlace, ids: DataFrame) -> list[Dropped]:
-    c = to.c
-    seeds, shown = seeds_of(c, reading, ids)
-    left = {row[0]: Row(*shown.columns[1:])(*row[1:]) for row in shown.collect()}
+def _found(rows: SqlLineage) -> Evaluation:
+    return evaluation.backward(rows)
+
+
+def _at(to: SqlLineage, reading: ReadingPlace, rows: Plan) -> list[Dropped]:
+    seeds, shown = seeds_of(to, reading, rows)
+    found = shown.limit(MOST_ROWS + 1).collect()
+    if len(found) > MOST_ROWS:
+        raise WhenceError(_TOO_MANY)
+    left = {row[0]: Row(*shown.columns[1:])(*row[1:]) for row in found}
     name = reading.dataset.name
     answers: list[Dropped] = []
-    before: Plan | None = None
-    for place, holding, number in way_up(to, reading, seeds):
-        if not left:
-            break
-        if place.node.kind in operators.LOOKED_THROUGH:
-            continue
-        with working(f"looking at {place.node.kind}"):
-            here = {row[0] for row in c.frame(c.distinct(c.project([number], holding))).collect()}
-        gone = [n for n in left if n not in here]
-        reasons = _reasons(to, place, before, number, gone) if gone else {}
-        if place.node.kind == "Deduplicate" and before is not None:
-            beaten = _beaten(to, place, before, holding, number)
-            reasons |= beaten
-            gone += [n for n in beaten if n in left]
-        answers += [Dropped(left.pop(n), name, place.node.kind, reasons[n]) for n in gone]
-        before = holding
-    answers += [Dropped(row, name, None, "") for row in left.values()]
-    return answers
+    level: Level | None = Level(to, reading, seeds, rows)
+    while level is not None and left:
+        with working(f"looking at {level.places[-1].node.kind}"):
+            above = level.above()
+            top = level.numbers(above.seeds.plan if above is not None else level.holding(level.places[-1]))
+            for place, reasons in _dropped(to, level, [n for n in left if n not in top]):
+                answers += [Dropped(left.pop(n), name, place.node.kind, why) for n, why in reasons.items()]
+            for place, reasons in _all_beaten(to, level, set(left)):
+                answers += [Dropped(left.pop(n), name, place.node.kind, why) for n, why in reasons.items()]
+        level = above
+    return [*answers, *(Dropped(row, name, None, "") for row in left.values())]
+
+
+def _dropped(to: SqlLineage, level: Level, gone: list[int]) -> Iterator[tuple[Place, dict[int, str]]]:
+    """At which operator each of these seeds drops out, and why."""
+    before = level.places[0]
+    may_drop = [(at, place) for at, place in enumerate(level.places) if at and place.node.kind not in _KEEPING]
+    first = level.places[0]
+    if gone and first.node.children:  # an operator that looks its rows up may find that it has none of a seed's
+        here = level.numbers(level.holding(first))
+        lost = [n for n in gone if n not in here]
+        if lost:
+            yield first, _reasons(to, first, None, level.seeds.number, lost)
+        gone = [n for n in gone if n in here]
+    for at, place in may_drop:
+        if not gone:
+            return
+        last = place is may_drop[-1][1]
+        here = set() if last else level.numbers(level.holding(place))
+        lost = [n for n in gone if n not in here]
+        if lost:
+            before = level.places[at - 1]
+            yield place, _reasons(to, place, level.holding(before), level.seeds.number, lost)
+        gone = [n for n in gone if n in here]
+    if gone:
+        raise WhenceError(f"Where rows were lost between {before.node.text} and the operator above it is not known.")
+
+
+def _all_beaten(to: SqlLineage, level: Level, left: set[int]) -> Iterator[tuple[Place, dict[int, str]]]:
+    place = level.places[0]
+    if place.node.kind == "Deduplicate" and left:
+        rows = level.below_rows
+        if rows is not None:
+            beaten = _beaten(to, place, rows, level.holding(place), level.seeds.number)
+            yield place, {n: why for n, why in beaten.items() if n in left}
 
 
 def _reasons(to: SqlLineage, place: Place, before: Plan | None, number: Expr, gone: list[int]) -> dict[int, str]:
@@ -179,10 +223,13 @@ def _failed_conditions(to: SqlLineage, place: Place, before: Plan, number: Expr,
     tests = [c.alias(part, f"p{i}") for i, part in enumerate(parts)]
     frame = c.frame(c.project([number, *tests], before))
     rows = frame.where(F.col(frame.columns[0]).isin(gone)).collect()
-    reasons = {}
+    # A row may be behind several that are filtered (a window's): the one that came closest to being kept says why.
+    closest: dict[int, list[str]] = {}
     for row in rows:
         failed = [readable(part.sql()) for part, value in zip(parts, row[1:], strict=True) if value is not True]
-        reasons[row[0]] = " and ".join(f"{text} is not true" for text in failed)
+        if row[0] not in closest or len(failed) < len(closest[row[0]]):
+            closest[row[0]] = failed
+    reasons = {n: " and ".join(f"{text} is not true" for text in failed) for n, failed in closest.items()}
     for part in parts:
         for n, winner in _winners(to, place, part, before, number, gone).items():
             if readable(part.sql()) in reasons.get(n, ""):

@@ -314,9 +314,22 @@ class Diagnosis:
             conditions,
             "confirmed" if found.confirmed and tested and evidence.failed > 0 else "consistent",
             round(found.share * (found.certainty if not self.noise else 1.0), 4),
-            kind if kind != FAILED else None,
+            self._shown(kind, found.box, [b for b in boxes if b != found.box]),
             evidence,
         )
+
+    def _shown(self, kind: str, box: Box, others: list[Box]) -> str | None:
+        """The errors that runs showed which no other cause explains: failures without one may have joined the kind."""
+
+        def holds(one: Box, codes: Codes) -> bool:
+            return all(codes[p] in values for p, values in one)
+
+        failed = [
+            (c, r.error) for c, r in zip(self._codes, self._runs, strict=True) if not r.succeeded and holds(box, c)
+        ]
+        own = [error for codes, error in failed if not any(holds(other, codes) for other in others)]
+        seen = {kind_of(error, self._grouping[0]) for error in own or (error for _, error in failed)} - {FAILED}
+        return OR.join(one for one in kind.split(OR) if one in seen) or None
 
     def _evidence(self, box: Box, conditions: tuple[Condition, ...], kind: str, others: list[Box]) -> Evidence:
         bad = [not r.succeeded and self._kind(r) in kind.split(OR) for r in self._runs]
