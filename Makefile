@@ -23,7 +23,7 @@ help:
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
-	@echo "make test-recipes  dbt and pandera, the real ones, in an environment of their own"
+	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
 	@echo "make coverage   all tests, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
@@ -72,9 +72,10 @@ test-lakes:
 test-versions:
 	@$(PYTHON3) scripts/versions.py $(ARGS)
 
-# dbt pins much of what others use too.
+# dbt and Airflow pin much of what others use too.
 test-recipes:
 	@$(SETUP) --venv .venv-recipes recipes
+	@$(SETUP) --venv .venv-airflow airflow
 	@JAVA_HOME="$$(.venv-recipes/bin/python -m whence.serve.java)" && export JAVA_HOME && \
 		.venv-recipes/bin/pytest tests/recipes $(ARGS)
 
@@ -123,5 +124,5 @@ $(BENCHES:%=bench-%): bench-%:
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
 
 clean:
-	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
+	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .venv-airflow .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \
 		.coverage htmlcov dist build site ui/node_modules src/whence/serve/page

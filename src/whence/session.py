@@ -245,6 +245,7 @@ class Session:
         """What is asked, as a flow and records of its output."""
         from pyspark import RDD
 
+        from whence.actors.trace import TracingDataflow
         from whence.debug.asked import require_frame
         from whence.rdd import LineageRDD
         from whence.sql.flow import SqlFlow
@@ -266,6 +267,10 @@ class Session:
                     "`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...)."
                 )
             return RddFlow.of(asked)
+        if isinstance(asked, TracingDataflow):
+            from whence.actors.flow import ActorFlow
+
+            return ActorFlow.of(asked)
         require_frame(asked)
         if where is not None:
             asked = asked.where(where)
@@ -397,6 +402,7 @@ class Session:
                 self._store.make()
                 ship(self._spark.sparkContext)
                 self._actors = ActorStore(self._store.files.below("actors"), self._store)
+                self._actors.tracing = self.backward
             return self._actors
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:

@@ -60,6 +60,34 @@ def test_from_a_query_into_a_plain_program(w: whence.Session, owed: tuple[Path, 
     assert list(ends.sources) == ["owed.csv"]
 
 
+def test_a_trace_of_actors_is_a_trace_like_any_other(w: whence.Session, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.txt"
+    prices.write_text("ada 20\nbob 35\nada -900\n")
+    job = w.register("job", kind="job")
+    read, total = w.register("read", kind="map", parents=[job]), w.register("total", kind="reduce", parents=[job])
+    w.flow_link(read, total)
+    offset = 0
+    for line in prices.read_text().splitlines(keepends=True):
+        read.capture(Location(str(prices), offset, len(line)), offset)
+        total.add_input(offset, tag=line.split()[0])
+        offset += len(line)
+    for name in ("ada", "bob"):
+        total.add_output(name, tag=name)
+    for actor in (read, total, job):
+        actor.commit()
+    tables = w.trace(["ada"], root=job)
+    trace = tables.trace()
+    assert [row.value for row in trace["prices.txt"].orderBy("offset").collect()] == ["ada 20", "ada -900"]
+    assert [s.text for s in trace.steps] == ["reduce job/total", "map job/read"]
+    assert trace.step_counts() == (1, 2)
+    assert [row.record for row in trace.rows.collect()] == ["ada"]
+    assert (trace.exact, trace.notes) == (True, ())
+    assert "ada -900" in str(trace)
+    assert w.backward(tables).witness_counts == trace.witness_counts == {"prices.txt": 2}
+    with pytest.raises(whence.WhenceError, match="backward"):
+        w.trace([0], direction="forward", root=total).trace()
+
+
 def test_forward_through_a_plain_program(w: whence.Session, owed: tuple[Path, Path]) -> None:
     prices, result = owed
     report = w.spark.read.schema("name string, owed int").csv(str(result))

@@ -73,6 +73,29 @@ class Taken:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class AskedOf:
+    """Records that were asked of several actors at once, as those of one site: a container's, say."""
+
+    site: Site
+    starts: Mapping[str, RecordSet]
+    columns: tuple[str, ...] = ("record",)
+
+    def _names(self) -> list[Name]:
+        return list(dict.fromkeys(name for records in self.starts.values() for name in records))
+
+    def count(self) -> int:
+        return len(self._names())
+
+    def ids(self, most: int | None = None) -> list[RecordId]:
+        places = ((n.file, n.offset, -1 if n.length is None else n.length) if isinstance(n, Location) else id_of(n)
+                  for n in self._names()[:most])  # fmt: skip
+        return list(places)
+
+    def values(self, most: int | None = None) -> list[tuple[Any, ...]]:
+        return [(name,) for name in self._names()[:most]]
+
+
 class ActorFlow:
     """The committed actors that are linked with, contain, or are contained in, those of `around`."""
 
@@ -81,6 +104,15 @@ class ActorFlow:
         self._actors = [a for a in graph_around(registry, around) if registry.has_log(a)]
         self._logs: dict[str, ActorLog] = {}
         self._looked_at: dict[str, File] = {}
+
+    @classmethod
+    def of(cls, traced: TracingDataflow) -> tuple[ActorFlow, AskedOf]:
+        """A question to actors as every other lineage is asked."""
+        if traced.direction != "backward":
+            raise WhenceError("A Trace tells where records came from: ask w.trace(records, root=...) backward.")
+        flow = traced.flow
+        names = ", ".join(flow._registry.specs[actor].path for actor in traced.starts)
+        return flow, AskedOf(Site(f"asked of {', '.join(traced.starts)}", names), traced.starts)
 
     @property
     def name(self) -> str:
@@ -168,6 +200,10 @@ class ActorFlow:
     # --- how they are answered
 
     def _walk(self, asked: Records, direction: str) -> tuple[TracingDataflow, _Wanted]:
+        if isinstance(asked, AskedOf):
+            return walk(self._files, self._registry, RecordSet(), direction, dict(asked.starts)), _Wanted(
+                dict(asked.starts)
+            )
         if not isinstance(asked, Taken):
             asked = self.take(asked.site, asked.ids())
         wanted = self._wanted(asked, _SIDES[direction])

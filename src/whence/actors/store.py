@@ -51,6 +51,8 @@ class ActorStore:
         self._seal = Seal()
         self._restarts: dict[str, tuple[Restart, ActorSpec]] = {}
         self._plan: ReplayPlan | None = None
+        self.tracing: Callable[[Any], Any] | None = None
+        """Makes a Trace of what actors answered; a session sets it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _revive, (self._files, self._replaying(), self._teller)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,14 @@ class TracingDataflow:
     edges: frozenset[tuple[str, str]]
     exactness: Exactness
     registry: Registry = field(repr=False, compare=False)
+    starts: Mapping[str, RecordSet] = field(default_factory=dict, repr=False, compare=False)  # what was asked, by actor
     store: Any = field(default=None, repr=False, compare=False)
+
+    def trace(self) -> Any:
+        """The same question as a Trace, which goes on to whatever made what the actors read, and can be shown."""
+        if self.store is None or self.store.tracing is None:
+            raise WhenceError("A Trace is made by a session: ask w.trace(...), with w = whence.attach(spark).")
+        return self.store.tracing(self)
 
     def replay(self, steps: bool = False) -> Any:
         """Run again only what made the asked records (Replayed); steps=True: an iterator of ReplayStep instead."""
@@ -134,7 +141,7 @@ class TracingDataflow:
         """The graph of actors that was traced, as every other lineage is seen (model.flow.Flow)."""
         from whence.actors.flow import ActorFlow
 
-        around = [s.actor.id for s in self.steps if s.actor.kind != GHOST]
+        around = [*self.starts, *(s.actor.id for s in self.steps if s.actor.kind != GHOST)]
         return ActorFlow(self.store.files, self.registry, around, self.store.root)
 
     def inputs(self, container: Any) -> RecordSet:
@@ -212,6 +219,7 @@ def walk(
     files: Files, registry: Registry, asked: RecordSet, direction: str, wanted: dict[str, RecordSet]
 ) -> TracingDataflow:
     backward = direction == "backward"
+    starts = dict(wanted)
     flow = registry.edges()
     onward: dict[str, set[str]] = {}
     for a, b in flow:
@@ -251,7 +259,7 @@ def walk(
     notes = Exactness(registry.notes) | gaps(registry, set(taken), backward)
     # a ghost stands between its two actors, on the far side of the nearer one
     steps.sort(key=lambda s: (place[_near_end(s.actor, backward)], s.actor.kind == GHOST))
-    return TracingDataflow(direction, asked, tuple(steps), edges, notes, registry)
+    return TracingDataflow(direction, asked, tuple(steps), edges, notes, registry, starts)
 
 
 def _meet(a: tuple[RecordSet, RecordSet], b: tuple[RecordSet, RecordSet], backward: bool) -> bool:

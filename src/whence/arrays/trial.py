@@ -145,14 +145,16 @@ class Trial:
         rerun = Rerun(self._maps, self._node.name, lambda: self._inputs, lambda: self._output)
         access = Access(self._node, self._maps, (strategy,), stored, rerun, 0.0)
         found: list[Answered] = []
-        for direction in (BACKWARD, FORWARD) if strategy != BLACKBOX else (BACKWARD,):
-            for cells in self._samples(direction):
+        inputs = range(len(self._inputs))
+        # Backward through all inputs at once; forward from each alone, since one may lead to much more than another.
+        ways = [(BACKWARD, list(inputs)), *((FORWARD, [i]) for i in inputs)]
+        for direction, through in ways if strategy != BLACKBOX else ways[:1]:
+            for cells in self._samples(direction, through[0] if through else 0):
                 best: Answered | None = None
                 for _ in range(1 if strategy == BLACKBOX else 3):  # the least of three: others use the machine too
                     asking, start = Asking(optimise=False), process_time()
-                    for i in range(len(self._inputs)):
-                        some = cells if direction == BACKWARD else cells[cells < self._inputs[i].size]
-                        access.step(direction, some, i, asking)
+                    for i in through:
+                        access.step(direction, cells, i, asking)
                     took = process_time() - start
                     best = _least(best, [told for _, told in asking.told], took, strategy, direction)
                     if best is None or best.seconds > 0.05:
@@ -166,14 +168,12 @@ class Trial:
             found += [replace(told, direction=FORWARD) for told in found]
         return found
 
-    def _samples(self, direction: str) -> Iterable[Numbers]:
+    def _samples(self, direction: str, source: int) -> Iterable[Numbers]:
         """Cells to ask about, few to many: half of them of those that were written about, which have most to tell."""
         rng = np.random.default_rng(5)
-        sizes = [size_of(self._maps.output_shape)]
-        if direction == FORWARD:
-            sizes = [size_of(shape) for shape in self._maps.input_shapes]
-        size = max(sizes, default=0)
-        told = self._told_of(direction)
+        shapes = self._maps.input_shapes
+        size = size_of(self._maps.output_shape if direction == BACKWARD else shapes[source])
+        told = self._told_of(direction, source)
         for count in _SIZES:
             if count > 1 and count * 2 > size:
                 return
@@ -182,15 +182,16 @@ class Trial:
                 drawn[::2] = rng.choice(told, len(drawn[::2]))
             yield np.unique(drawn)
 
-    def _told_of(self, direction: str) -> Numbers:
+    def _told_of(self, direction: str, source: int) -> Numbers:
         for written, _ in self._written.values():
             if written is None:
                 continue
             if len(written.payloads) and direction == BACKWARD:
                 return written.payloads.out.values.part(0, 1 << 20)
-            for regions in written.regions:
-                if len(regions):
-                    return (regions.out if direction == BACKWARD else regions.inn).values.part(0, 1 << 20)
+            regions = [written.regions[source]] if direction == FORWARD else written.regions
+            for some in regions:
+                if len(some):
+                    return (some.out if direction == BACKWARD else some.inn).values.part(0, 1 << 20)
         return np.empty(0, np.int64)
 
 

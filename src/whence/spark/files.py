@@ -35,6 +35,7 @@ class Files(ABC):
 
     spark: SparkSession
     _hadoop: tuple[Any, Any] | None = None
+    _settings: JavaObject | None = None
     # By class of a plan: its fields that hold a set of attributes.
     _held: ClassVar[dict[str, list[str]]] = {}
     _jvm: Any
@@ -458,11 +459,22 @@ class Files(ABC):
         path, system = self._place(text)
         return sorted(str(s.getPath().getName()) for s in system.listStatus(path)) if system.exists(path) else []
 
-    def _place(self, text: str) -> tuple[Any, Any]:
+    def hadoop_settings(self) -> JavaObject:
+        """The settings of file systems, for executors: sent once."""
+        if self._settings is None:
+            context: Any = self.spark._jsc
+            held = self._java.org.apache.spark.util.SerializableConfiguration(self._of_hadoop()[1])
+            self._settings = context.broadcast(held)
+        return self._settings
+
+    def _of_hadoop(self) -> tuple[Any, Any]:
         if self._hadoop is None:
             session: Any = self.spark._jsparkSession
             # Looking up a class takes as many calls as its name has parts.
             self._hadoop = (self._java.org.apache.hadoop.fs.Path, session.sessionState().newHadoopConf())
-        make, conf = self._hadoop
+        return self._hadoop
+
+    def _place(self, text: str) -> tuple[Any, Any]:
+        make, conf = self._of_hadoop()
         path = make(text)
         return path, path.getFileSystem(conf)
