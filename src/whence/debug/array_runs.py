@@ -64,8 +64,9 @@ class ArrayRuns:
         self, target: Any, inputs: Mapping[Any, Any] | None, strategies: Any, limit_disk: float | None, chunks: Any
     ) -> Run:
         self._store.make()
-        master = str(self._session.spark.sparkContext.master)
-        if chunks is not None and self._here is not None and not (master == "local" or master.startswith("local[")):
+        # Only chunks need a SparkContext, which a session of Spark Connect has not.
+        master = str(self._session.spark.sparkContext.master) if chunks is not None else "local"
+        if self._here is not None and not (master == "local" or master.startswith("local[")):
             raise ArrayError(
                 f"Chunks are files that executors and the driver both map, and the store {self._store.location} lies "
                 f"at a URL, which the machines of {master} cannot map. Run without chunks=, or attach with a directory "
