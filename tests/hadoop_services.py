@@ -63,7 +63,11 @@ def s3(home: Path) -> Iterator[tuple[str, dict[str, str]]]:
             "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         }
         named = {f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()}
-        yield "s3a://lineage", {"spark.jars": ",".join(map(str, jars)), **named}
+        path = os.pathsep.join(map(str, jars))  # as spark.jars each executor would be sent them, half a gigabyte
+        yield (
+            "s3a://lineage",
+            {"spark.driver.extraClassPath": path, "spark.executor.extraClassPath": path, **named},
+        )
 
 
 # Hadoop's mini cluster is made for tests, and its classes need these.

@@ -68,7 +68,7 @@ def test_guard_and_quarantine(found: dict[str, Any]) -> None:
         "rows": [1, 3],
         "aside": ["(2, 'six')"],
     }
-    assert found["wrote"]["died on"] == "(2,)"  # told record by record to the driver, since the process does not live
+    assert found["wrote"]["died on"] == "2"  # told record by record to the driver, since the process does not live
 
 
 def test_arrays(found: dict[str, Any]) -> None:

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import PandasUDFType, col, pandas_udf, udf, udtf
 
 import whence
-from releases import RELEASE
 from whence.debug.guard.culprit import Culprit
 
 
@@ -204,6 +203,8 @@ FRAMES: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 def made(kind: str, orders: DataFrame) -> DataFrame:
+    from releases import RELEASE  # here, since workers import this file and have no other of the tests
+
     if "applyInArrow" in kind and RELEASE < (4, 0):
         pytest.skip("Spark has applyInArrow since 4.0")
     return FRAMES[kind](orders)

@@ -84,11 +84,13 @@ def test_a_branch_is_a_version_of_its_table(w: whence.Session, spark: SparkSessi
     assert [row.id for row in w.forward(branch.where("id >= 5"), to=main).rows.collect()] == [5]
     spark.sql(f"INSERT INTO {table}.branch_later VALUES (8, 'h')")
     assert w.backward(main.where("id = 5")).verify().ok  # which went on elsewhere
-    shown = [row.id for row in branch.where("id >= 7").collect()]
+    # Iceberg keeps a table's state or brings it up to date: what is shown is what is traced, or that is refused.
+    asked = branch.where("id >= 7")
     try:
-        assert [row.id for row in w.backward(branch.where("id >= 7"))["failing"].collect()] == shown == [7]
-    except whence.SourceChanged:  # as Iceberg keeps a table's state, or brings it up to date
-        assert shown == [7, 8]
+        trace = w.backward(asked)
+    except whence.SourceChanged:
+        return
+    assert sorted(row.id for row in trace["failing"].collect()) == sorted(row.id for row in asked.collect())
 
 
 @pytest.mark.parametrize("table", ["delta"], indirect=True)

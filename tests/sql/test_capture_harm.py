@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PythonException
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 import whence
 from sql.test_operators import T
 from whence.spark.frames import ClassicDataFrame
+from whence.sql.capture import Capture
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +119,23 @@ def test_what_is_lost_in_the_store_is_computed_again(
             df.write.parquet(str(tmp_path / "written"))
         assert "could not capture" in caplog.text
         assert tiny.read.parquet(str(tmp_path / "written")).count() == 5
+
+
+def test_a_write_whose_facts_are_lost_on_the_way(
+    tiny: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt has made the directory by then, which must not be in the way of the second."""
+    pending = Capture._pending
+
+    def losing(self: Capture, *args: Any) -> Any:
+        for part in (tmp_path / "store" / "tables" / "sql" / "whence-facts").rglob("*.parquet"):
+            part.write_bytes(b"lost")
+        return pending(self, *args)
+
+    monkeypatch.setattr(Capture, "_pending", losing)
+    with whence.attach(tiny, store=tmp_path / "store") as w, w.capture():
+        tiny.range(5).selectExpr("id", "rand(3) r").write.parquet(str(tmp_path / "written"))
+    assert tiny.read.parquet(str(tmp_path / "written")).count() == 5
 
 
 def test_functions_run_once_and_fail_once(session: whence.Session, calls: Path, tmp_path: Path) -> None:

@@ -48,3 +48,35 @@ def test_a_row_whose_group_is_cut_off(session: whence.Session) -> None:
 def test_rows_of_another_source_get_a_sentence(session: whence.Session) -> None:
     with pytest.raises(whence.WhenceError, match="reads none of these rows' sources"):
         session.why_not(session.spark.range(3), to=session.spark.table("wn_orders"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id from (select *, row_number() over (partition by customer order by id desc) n from wn_orders) "
+        "where n = 1",
+        "select id, s from (select *, sum(amount) over (order by id rows between 1 preceding and current row) s "
+        "from wn_orders where id > 0) where s > 20",
+        "select a.id from wn_orders a join wn_orders b on a.customer = b.customer and a.id < b.id where b.amount < 5",
+        "select id from wn_orders o where not exists "
+        "(select 1 from wn_orders p where p.customer = o.customer and p.id > o.id)",
+        "select id, x from wn_orders lateral view explode(if(id % 2 = 0, array(1, 2), array())) e as x where x > 1",
+        "select customer, n from (select customer, count(*) n from wn_orders group by customer) "
+        "where n = (select max(n) from (select count(*) n from wn_orders group by customer))",
+    ],
+)
+def test_a_row_reaches_what_it_touches(session: whence.Session, query: str) -> None:
+    orders, result = session.spark.table("wn_orders"), session.spark.sql(query)
+    fates = session.why_not(orders, to=result)
+    reached = {fate.row.id for fate in fates if fate.operator is None}
+    touched = {n for n in range(5) if session.forward(orders.where(f"id = {n}"), to=result).rows.count()}
+    assert reached == touched
+    assert {fate.row.id for fate in fates} == set(range(5))
+
+
+def test_rows_that_only_shut_out_others_are_told_so(session: whence.Session) -> None:
+    result = session.spark.sql("select 1 x from values (1) t(id) where id not in (select id + 9 from wn_orders)")
+    fates = session.why_not(session.spark.table("wn_orders"), to=result)
+    assert {(fate.operator, fate.reason) for fate in fates} == {
+        ("Join", "its rows only say which rows of another table are left out")
+    }

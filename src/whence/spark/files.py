@@ -19,7 +19,7 @@ from whence.spark.statuses import Listing, Status
 from whence.store import private
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _ETAGS = "org.apache.hadoop.fs.EtagSource"
@@ -35,6 +35,7 @@ class Files(ABC):
 
     spark: SparkSession
     _hadoop: tuple[Any, Any] | None = None
+    _settings: JavaObject | None = None
     # By class of a plan: its fields that hold a set of attributes.
     _held: ClassVar[dict[str, list[str]]] = {}
     _jvm: Any
@@ -90,6 +91,21 @@ class Files(ABC):
             return {key.lower(): str(found.apply(key)) for key in keys}
         told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
         return {key: value for key, value in told.items() if redact(value) == value}
+
+    def parsed_lines(self, leaf: Plan, lines: list[str]) -> DataFrame | None:
+        """Some lines of the files of this leaf, as its reader parses them; None where their columns are not all in the
+        files (partitions are in the names of directories)."""
+        from pyspark.sql import DataFrame
+
+        kind = self.format_of(leaf)
+        schema = leaf.relation().dataSchema()
+        if kind not in ("csv", "json") or schema.size() != leaf.output().size():
+            return None
+        options = {key: value for key, value in self.options_of(leaf).items() if key.lower() != "header"}
+        java: Any = self._java
+        given = self.spark._jsparkSession.createDataset(lines, java.org.apache.spark.sql.Encoders.STRING())
+        reader = self.spark.read.options(**options)._jreader.schema(schema)
+        return DataFrame(reader.csv(given) if kind == "csv" else reader.json(given), self.spark)
 
     def reads_alike(self, one: Plan, other: Plan) -> bool:
         """Whether two scans of files give a row the same values."""
@@ -443,11 +459,22 @@ class Files(ABC):
         path, system = self._place(text)
         return sorted(str(s.getPath().getName()) for s in system.listStatus(path)) if system.exists(path) else []
 
-    def _place(self, text: str) -> tuple[Any, Any]:
+    def hadoop_settings(self) -> JavaObject:
+        """The settings of file systems, for executors: sent once."""
+        if self._settings is None:
+            context: Any = self.spark._jsc
+            held = self._java.org.apache.spark.util.SerializableConfiguration(self._of_hadoop()[1])
+            self._settings = context.broadcast(held)
+        return self._settings
+
+    def _of_hadoop(self) -> tuple[Any, Any]:
         if self._hadoop is None:
             session: Any = self.spark._jsparkSession
             # Looking up a class takes as many calls as its name has parts.
             self._hadoop = (self._java.org.apache.hadoop.fs.Path, session.sessionState().newHadoopConf())
-        make, conf = self._hadoop
+        return self._hadoop
+
+    def _place(self, text: str) -> tuple[Any, Any]:
+        make, conf = self._of_hadoop()
         path = make(text)
         return path, path.getFileSystem(conf)

@@ -162,6 +162,23 @@ class Lakes(Files):
         table = relation.table().table()
         return table.currentSnapshot() if branch is None else table.snapshot(branch)
 
+    def at_its_snapshot(self, relation: Plan) -> Plan:
+        """The same rows of an Iceberg table, whatever is committed while a question is worked out."""
+        version = self.version_of(relation)
+        if version is None or version.kind != ICEBERG or not version.number:
+            return relation
+        return remembered(relation, "at_its_snapshot", lambda: self._at_snapshot(relation, version.number))
+
+    def _at_snapshot(self, relation: Plan, number: int) -> Plan:
+        table = relation.table()
+        inner = table.table()
+        if table.snapshotId() is not None or inner.snapshot(number).schemaId() != inner.schema().schemaId():
+            return relation  # it is read so already, or its columns have changed since
+        try:
+            return self.copy(relation, table=table.copyWithSnapshotId(number))
+        except (Py4JError, TypeError):  # another release: what is read is looked at before and after
+            return relation
+
     # --- rows
 
     def numbered(self, scan: Plan) -> Plan:

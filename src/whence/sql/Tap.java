@@ -9,8 +9,9 @@ import java.util.zip.CheckedOutputStream;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.TaskContext;
-import org.apache.spark.deploy.SparkHadoopUtil;
+import org.apache.spark.broadcast.Broadcast;
 import org.apache.spark.util.CollectionAccumulator;
+import org.apache.spark.util.SerializableConfiguration;
 import org.apache.spark.util.TaskCompletionListener;
 
 import com.github.luben.zstd.Zstd;
@@ -33,6 +34,8 @@ public class Tap implements Serializable, TaskCompletionListener {
     private final String folder;
     private final int readings;
     private final CollectionAccumulator told;
+    // Of the driver: an executor's own has not all of it, and a file system that is opened without stays so for everybody.
+    private final Broadcast settings;
 
     private transient boolean begun;
     private transient String failure;
@@ -56,10 +59,11 @@ public class Tap implements Serializable, TaskCompletionListener {
     private transient int[] checks;
     private transient int[] table;
 
-    public Tap(String folder, int readings, CollectionAccumulator told) {
+    public Tap(String folder, int readings, CollectionAccumulator told, Broadcast settings) {
         this.folder = folder;
         this.readings = readings;
         this.told = told;
+        this.settings = settings;
     }
 
     private void begin() {
@@ -81,7 +85,7 @@ public class Tap implements Serializable, TaskCompletionListener {
         path = new Path(folder, name);
         Path finished = new Path(path.getParent().getParent(), "fact.json");
         try {
-            if (finished.getFileSystem(SparkHadoopUtil.get().conf()).exists(finished)) {
+            if (finished.getFileSystem(((SerializableConfiguration) settings.value()).value()).exists(finished)) {
                 failure = "computed once more, after all was told";
             }
         } catch (Exception problem) {
@@ -184,7 +188,7 @@ public class Tap implements Serializable, TaskCompletionListener {
     private void flush() {
         try {
             if (out == null) {
-                FileSystem system = path.getFileSystem(SparkHadoopUtil.get().conf());
+                FileSystem system = path.getFileSystem(((SerializableConfiguration) settings.value()).value());
                 check = new CRC32();
                 out = new DataOutputStream(new CheckedOutputStream(system.create(path, true), check));
             }

@@ -161,8 +161,15 @@ class Capture:
         checkpoints.remember(self._c, made, self._c.plan_of(captured.frame))
         return made
 
-    def _run(self, captured: Captured, plain: DataFrame, run: Callable[[DataFrame], T]) -> T:
-        """The user's action; should what was written down get lost on the way, as it stands."""
+    def _run(
+        self,
+        captured: Captured,
+        plain: DataFrame,
+        run: Callable[[DataFrame], T],
+        clear: Callable[[], bool] | None = None,
+    ) -> T:
+        """The user's action; should what was written down get lost on the way, as it stands. `clear`: takes away what
+        the first attempt left in the way of the second."""
         if captured.frame is plain:
             return run(plain)
         try:
@@ -172,7 +179,25 @@ class Capture:
             if f"/{FACTS}/" not in str(problem) and all(facts.damage(self._c, f) is None for f in captured.facts):
                 raise
             self._warn(problem)
+        try:
             return run(plain)
+        except Exception as problem:
+            if clear is None or "ALREADY_EXISTS" not in str(problem) or not clear():
+                raise
+        return run(plain)
+
+    def _clear(self, target: Callable[[], Target]) -> bool:
+        """A write that failed leaves its directory, empty, and a second one finds it there. That it is asked for at all
+        says that there was none before: then the first would have been refused."""
+        try:
+            place = target()
+            if not place.is_directory or set(self._c.names_in(place.place)) - {"_temporary"}:
+                return False
+            self._c.remove(place.place)
+            return True
+        except Exception as problem:
+            self._warn(problem)
+            return False
 
     # --- writes
 
@@ -191,7 +216,7 @@ class Capture:
             return method(writer, *args, **options)
 
         try:
-            result = self._run(captured, df, run)
+            result = self._run(captured, df, run, lambda: self._clear(target))
         finally:
             self._c.set_field(writer._jwrite, "df", df._jdf)
         self._done(pending)

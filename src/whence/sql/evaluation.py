@@ -184,6 +184,13 @@ class Evaluation:
                 return 1 if below is None else min(1, self.rows_in(link.block.number))
         return self.selected(number).total
 
+    def at_most(self, reading: ReadingPlace) -> int | None:
+        """As many witnesses a reading has at most, where that is known without counting them."""
+        for number, kept in self._selected.items():
+            if any(isinstance(link, Reading) and link.place is reading for link in self.blocks[number].annotated.links):
+                return kept.total
+        return None
+
     def is_once(self, link: Reading) -> bool:
         return link.once and self.output is None
 

@@ -27,6 +27,11 @@ class Seeds:
     matches: Callable[[Link], Expr]
 
 
+def is_followed(to: SqlLineage, reading: ReadingPlace) -> bool:
+    """Whether rows that are read there may come to the result; those of an anti join's other side never do."""
+    return any(p.node is reading.leaf for p in to.places)
+
+
 def scanned(to: SqlLineage, reading: ReadingPlace) -> tuple[Place, Link]:
     """The operator that reads, and its link to the rows that it reads."""
     place = next(p for p in to.places if p.node is reading.leaf)
@@ -122,17 +127,20 @@ class Level:
         """The rows of an operator that hold a seed, each with the seed's number."""
         return self._held(place.annotated.plan, place.annotated.links)
 
-    def _held(self, plan: Plan, links: tuple[Link, ...]) -> Plan:
+    def _held(self, plan: Plan, links: tuple[Link, ...], *, alone: bool = True) -> Plan:
         c = self._lineage.c
         link = next(link for link in links if origin(link) is self._target)
-        return c.join(self._on_seeds(plan), self.seeds.plan, "inner", self.seeds.matches(link))
+        return c.join(self._on_seeds(plan) if alone else plan, self.seeds.plan, "inner", self.seeds.matches(link))
 
     def above(self) -> Level | None:
         """The block that looks up the rows of this one; its seeds are those that reached the top of this one."""
         lookup = _lookup_of(self._lineage, self.places[-1].block)
         if lookup is None:
             return None
-        joined = self._held(lookup.block.annotated.plan, lookup.block.annotated.links)
+        block = lookup.block.annotated
+        # What a window adds to the block below it (a row's place among the others) takes all rows to know.
+        alone = block.plan.fastEquals(self.places[-1].annotated.plan)
+        joined = self._held(block.plan, block.links, alone=alone)
         level = Level(self._lineage, lookup.block, _lifted(self._lineage.c, lookup, joined, self.seeds.number))
         level.below_rows = joined
         return level

@@ -7,6 +7,7 @@ CSV its comments and the header. Where one line may be several rows, or several 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,7 @@ class LineRows:
         options = c.options_of(scan, secrets=True)
         content = content_of(path)
         starts = line_starts(content)
+        self._content = content
         kind = c.format_of(scan)
         self._numbers = np.arange(1, len(starts) + 1, dtype=np.int64)
         if kind != "text":
@@ -66,6 +68,10 @@ class LineRows:
 
     def positions_of(self, offsets: Sequence[int]) -> Offsets:
         return self._positions[self._at(self._starts, np.asarray(offsets, dtype=np.int64))]
+
+    def lines_of(self, positions: Sequence[int]) -> list[bytes]:
+        """The lines themselves, without their ends."""
+        return [line_at(self._content, int(start)) for start in self.bytes_of(positions).tolist()]
 
     def numbers_of(self, positions: Sequence[int]) -> Offsets:
         """The numbers of their lines, from 1, as an editor counts them."""
@@ -134,6 +140,28 @@ def places_of(
     except (WhenceError, OSError, KeyError):  # elsewhere, packed, or changed by now: told by position, as before
         return None
     return found
+
+
+def rows_at(
+    c: Catalyst, scan: Plan, paths: Mapping[int, str], told: Sequence[tuple[int, int]]
+) -> list[tuple[Any, ...]] | None:
+    """These rows, parsed from their lines alone, without a scan; None where that cannot be done here."""
+    encoding = c.options_of(scan, secrets=True).get("encoding", "utf-8")
+    try:
+        lines = [
+            line.decode(encoding)
+            for file, position in told
+            for line in rows_of_file(c, scan, file_key(paths[file])).lines_of([position])
+        ]
+    except (WhenceError, OSError, KeyError, UnicodeDecodeError):
+        return None
+    if c.format_of(scan) == "text":
+        return [(line,) for line in lines]
+    frame = c.parsed_lines(scan, lines)
+    if frame is None:
+        return None
+    found = [tuple(row) for row in frame.collect()]
+    return found if len(found) == len(lines) else None
 
 
 _BLANK = bytes(range(33))  # what Java trims

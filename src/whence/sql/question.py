@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, Row, functions
 
 from whence.model import Strategy, operators
 from whence.model.flow import Step
@@ -17,10 +19,13 @@ from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
 from whence.sql.direct import direct_rows
-from whence.sql.line_rows import places_of, why_not_by_byte
+from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
+from whence.sql.sources import FILE, ROW
 from whence.sql.verify import compare, require_same_rows
 
+# Up to this many identities are sent to every executor.
+_SENT = 200_000
 # Operators that only name or hint; a reader of the steps has no use for them.
 _NAMES_ONLY = (*operators.LOOKED_THROUGH, "LocalLimit", "Settled", "Given")
 
@@ -116,21 +121,34 @@ class SqlQuestion:
         leaf = places[0].leaf.plan
         if not c.is_file_scan(leaf) or why_not_by_byte(c, leaf) is not None or len(versions.states(c, places)) > 1:
             return None
-        with c.quietly():
-            rows, at = evaluation.told_leaf_rows(c, places[0], ids, "leftsemi")
-            names = [a.name() for a in c.output(leaf)]
-            try:
-                found = c.frame(c.limit(count, rows)).collect()
-            except (ValueError, OverflowError, NotImplementedError):  # values that Python has not
-                return None
         paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
-        told = [(int(row[at[0]]), int(row[at[1]])) for row in found]
-        known = places_of(c, leaf, paths, told)
+        names = [a.name() for a in c.output(leaf)]
+        with c.quietly():
+            some = ids.select(FILE, ROW).limit(count).collect()
+            told = sorted(((row[0], row[1]) for row in some), key=lambda one: (paths[one[0]], one[1]))
+            known = places_of(c, leaf, paths, told)
+            if known is None:
+                return None
+            try:
+                found = rows_at(c, leaf, paths, told)
+                if found is None:
+                    told, found = self._scanned_rows(places[0], ids, count)
+                    known = places_of(c, leaf, paths, told)
+            except (ValueError, OverflowError, NotImplementedError, PySparkException):  # values that Python has not
+                return None
         if known is None:
             return None
         make = Row(*names) if len(set(names)) == len(names) else Row
-        order = sorted(range(len(found)), key=lambda n: (paths[told[n][0]], told[n][1]))
-        return [(make(*found[n][: len(names)]), known[told[n]]) for n in order]
+        return [(make(*values), known[one]) for one, values in zip(told, found, strict=True)]
+
+    def _scanned_rows(
+        self, place: ReadingPlace, ids: DataFrame, count: int
+    ) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
+        """Some of these rows, and how the query tells them, in one job."""
+        c = self.lineage.c
+        rows, at = evaluation.told_leaf_rows(c, place, ids, "leftsemi")
+        found = c.frame(c.limit(count, rows)).collect()
+        return [(row[at[0]], row[at[1]]) for row in found], [tuple(row)[: at[0]] for row in found]
 
     def first_records(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[str]:
         """Where some witnesses stand: as `associations()` tells a record."""
@@ -334,10 +352,17 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        ids = {place.number: self.ids_of([place]) for place in readings}
+        ids = {place.number: self._sent(place) for place in readings}
         found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         return Restriction(kind, ids, rows, frozen=frozen)
+
+    def _sent(self, place: ReadingPlace) -> DataFrame:
+        """The identities of a reading's witnesses, to be joined with its rows: few of them are sent to every executor,
+        since Spark does not know how many they are and would sort the source."""
+        ids = self.ids_of([place])
+        most = self.found.at_most(place)
+        return functions.broadcast(ids) if most is not None and most <= _SENT else ids
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self.found

@@ -245,7 +245,7 @@ def _identify_v2(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
     if not _has_positions(c, plan):
         return _identified(c, plan, _contents(c, plan))
-    wide = plan.withMetadataColumns()
+    wide = c.at_its_snapshot(plan).withMetadataColumns()
     metadata = {a.name(): a for a in c.output(wide)[len(columns) :]}
     if c.row_ids_of(plan) is not None:
         number, changed = ROW_IDS[ICEBERG]

@@ -163,8 +163,8 @@ class Tap:
         told = c.spark._jsc.sc().collectionAccumulator("whence_tap")
         (constructor, *_) = loader.loadClass("whence.Tap").getConstructors()
         gateway: Any = c.spark._sc._gateway
-        arguments = gateway.new_array(jvm.java.lang.Object, 3)
-        arguments[0], arguments[1], arguments[2] = self.folder, self._readings, told
+        arguments = gateway.new_array(jvm.java.lang.Object, 4)
+        arguments[0], arguments[1], arguments[2], arguments[3] = self.folder, self._readings, told, c.hadoop_settings()
         self._told = told
         return constructor.newInstance(arguments)
 

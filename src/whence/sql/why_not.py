@@ -14,7 +14,7 @@ from whence.model.text import readable, shown, visible
 from whence.progress import working
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
-from whence.sql.follow import Level, identities, picked, seeds_of
+from whence.sql.follow import Level, identities, is_followed, picked, seeds_of
 from whence.sql.matching import matches, names_of
 
 # More rows than this are not a question about rows; the answer comes to the driver.
@@ -66,6 +66,8 @@ def _why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
         )
     answers: list[Dropped] = []
     for reading, places in shared.items():
+        if not is_followed(to, reading):
+            continue
         known = picked(rows, places[0], to, reading) if len(places) == 1 else None
         if known is None:
             ids = evaluation.ids_of(_found(rows), places)
@@ -73,6 +75,10 @@ def _why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
                 raise WhenceError(_TOO_MANY)
             known = identities(to, reading, ids)
         answers += _at(to, reading, known)
+    if not any(is_followed(to, reading) for reading in shared):
+        name = next(iter(shared)).dataset.name
+        why = "its rows only say which rows of another table are left out"
+        answers += [Dropped(row, name, "Join", why) for row in rows.frame.limit(MOST_ROWS).collect()]
     return Fates(answers)
 
 

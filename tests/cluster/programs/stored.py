@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import everything
 import numpy as np
 from everything import of_actors, of_guard
+from pyspark import cloudpickle
 from pyspark.sql.functions import udf
 from started import started
 
@@ -29,6 +31,7 @@ def deadly(n: int) -> int:
 
 
 def main() -> None:
+    cloudpickle.register_pickle_by_value(everything)  # executors have not this file
     master, python, home, data, store = sys.argv[1:6]
     spark = started(master, python, Path(home), **dict(a.split("=", 1) for a in sys.argv[6:]))
     found: dict[str, Any] = {}
