@@ -116,7 +116,8 @@ class HadoopFiles(RemoteFiles):
     def rights(self, above: str | None = None) -> tuple[str, str]:
         """Of a directory and of a file that are made below: a store that its group may write is the group's."""
         top = self._path_class(self._top)
-        inside = above is None or above == self._top or above.startswith(f"{self._top}/")
+        name = str(top.toString())  # as Hadoop spells it: file:/x for file:///x
+        inside = above is None or above == name or above.startswith(f"{name}/")
         known = inside and self._system.exists(top)
         mode = str(self._system.getFileStatus(top).getPermission().toString()) if known else ""  # as in rwxrwx---
         return ("770", "660") if mode[4:5] == "w" else ("700", "600")
