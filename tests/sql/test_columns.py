@@ -85,3 +85,12 @@ def test_their_influence_is_that_of_the_whole(session: whence.Session) -> None:
 def test_what_is_no_list_of_columns_is_said(session: whence.Session, columns: list[str], says: str) -> None:
     with pytest.raises(whence.WhenceError, match=says):
         session.backward(session.spark.sql(HAVING), columns=columns)
+
+
+def test_a_pivot_by_dataframe_operations_is_told_for_each_output(session: whence.Session) -> None:
+    pivoted = session.spark.table("orders").groupBy("customer").pivot("kind", ["sale", "refund"]).sum("amount")
+    trace = session.backward(pivoted.where("refund < 0"), columns=["refund"])
+    first = trace.influence("refund", "orders").first()
+    assert first is not None
+    assert (first.id, first.outcome) == (3, "filtered")  # without it the row is not asked for
+    assert trace.verify().ok

@@ -21,9 +21,7 @@ from pyspark.storagelevel import StorageLevel
 from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
 from whence.spark.construct import (
     Attr,
-    Classes,
     Expr,
-    Making,
     Plan,
     class_name,
     id_of,
@@ -32,28 +30,14 @@ from whence.spark.construct import (
     to_list,
 )
 from whence.spark.lakes import Lakes
+from whence.spark.subqueries import Subqueries
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
 
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
-_EXPRS = "org.apache.spark.sql.catalyst.expressions"
 _CALL_SITE = "callSite.short"
 _ANALYSIS = "analysis"
 _BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
 _WIDER = 2
-
-# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
-# correlated predicates must be pulled up before the next rule sees them.
-_PULL_UP = "PullupCorrelatedPredicates"
-# A lateral subquery that is only a call (`LATERAL f(t.x)`) is a call on the row itself.
-_INLINE = "OptimizeOneRowRelationSubquery"
-_SUBQUERY_RULES = (
-    "RewritePredicateSubquery",
-    "RewriteCorrelatedScalarSubquery",
-    "RewriteLateralSubquery",
-)
-_MAX_ROUNDS = 20
-_MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 
 # Each file by itself, in pieces of this size: then positions in a file depend on nothing but the file.
 SPLIT = 1 << 25
@@ -83,19 +67,6 @@ _FOR_FEW_ROWS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
-# Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
-_ANY_ROW = ("First", "Last", "AnyValue")
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
-# Spark's own feature transformers call their functions so to keep the optimizer from moving them; none of them draws.
-_MODELS_FUNCTIONS = "org.apache.spark.ml."
-_ORDER_ONLY = ("CollectList", "CollectSet")
-
-# Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
-_RIDES_ALONG = ("PythonUDTF",)
-
-_PYTHON_FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
-_JAVA_FUNCTIONS = ("ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF")
-
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -106,19 +77,14 @@ class Kept:
     local: bool
 
 
-class Catalyst(Making, Lakes):
+class Catalyst(Subqueries, Lakes):
     """Builds and takes apart plans of one Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
         self._dataset: Any = self.adapter.dataset()
-        self._domains: set[int] = set()
         self._small: Any = None
         self._wide: tuple[int, JavaObject] | None = None
-        self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
-        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
         self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
         # Where Spark thinks an RDD was made tells ours from the user's.
@@ -298,78 +264,10 @@ class Catalyst(Making, Lakes):
 
     # --- taking plans apart
 
-    def children(self, plan: Plan) -> list[Plan]:
-        return to_list(plan.children())
-
-    def fields(self, node: JavaObject) -> dict[str, JavaObject]:
-        return {name: node.productElement(i) for i, name in enumerate(self.adapter.names_of(node))}
-
-    def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
-        names = self.adapter.names_of(node)
-        values = self._gateway.new_array(self._jvm.java.lang.Object, len(names))
-        left = dict(changes)
-        for i, name in enumerate(names):
-            values[i] = left.pop(name) if name in left else node.productElement(i)
-        if left:
-            raise AttributeError(f"{class_name(node)} has no field {', '.join(left)}")
-        return node.makeCopy(values)
-
     def with_children(self, plan: Plan, children: Sequence[Plan]) -> Plan:
         if class_name(plan) == "Union":  # whose own children may be unions that the tree of nodes has opened
             return self.union(children)
         return plan.withNewChildren(self.seq(children))
-
-    def subqueries(self, plan: Plan) -> list[Expr]:
-        """The subquery expressions that stand in this node itself, each once."""
-        found: dict[int, Expr] = {}
-        if not plan.containsPattern(self._with_subquery):
-            return []
-        for expr in to_list(plan.expressions().toSeq()):
-            for sub in self._subqueries_in(expr):
-                found.setdefault(id_of(sub), sub)
-        return list(found.values())
-
-    def kind_of_subquery(self, expr: Expr) -> str:
-        """An EXISTS that speaks of nothing outside of it, which Spark makes no join of, is told from others."""
-        kind = class_name(expr)
-        alone = kind == "Exists" and expr.outerAttrs().isEmpty() and expr.joinCond().isEmpty()
-        return "Exists alone" if alone else kind
-
-    def _subqueries_in(self, expr: Expr) -> list[Expr]:
-        if not expr.containsPattern(self._with_subquery):
-            return []
-        if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
-            return [expr]
-        return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
-
-    def has_subquery(self, expr: Expr) -> bool:
-        return bool(self._subqueries_in(expr))
-
-    def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
-        """The node with the plans of its subquery expressions replaced, by expression id."""
-
-        def replaced(expr: Expr) -> Expr | None:
-            if not self._subqueries_in(expr):
-                return expr
-            if not self.is_subquery(expr):
-                return None
-            new = plans.get(id_of(expr))
-            # Spark plans one subquery for each expression id, so another plan needs another id.
-            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
-
-        return self.exchange(plan, replaced)
-
-    def is_subquery(self, expr: Expr) -> bool:
-        return self.is_a(expr, f"{_EXPRS}.PlanExpression")
-
-    def exchange(self, plan: Plan, change: Callable[[Expr], Expr | None]) -> Plan:
-        """The node with its expressions exchanged for what `change` gives, and looked into where that is None."""
-        changes = {
-            name: self._exchanged(value, change)
-            for name, value in self.fields(plan).items()
-            if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
-        }
-        return self.copy(plan, **changes)
 
     def under_new_ids(self, plan: Plan, ids: dict[int, JavaObject]) -> Plan:
         """A node that came from another JVM, its columns under ids of this one: Spark's analyser compares numbers
@@ -398,21 +296,6 @@ class Catalyst(Making, Lakes):
                 changed = self.copy(changed, joinType=self._join_types.ExistenceJoin(exists.withExprId(new(exists))))
         return changed
 
-    def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
-        if self.is_a(value, f"{_EXPRS}.Expression"):
-            new = change(value)
-            below = self.children(value) if new is None else []
-            if below:
-                return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
-            return value if new is None else new
-        if self.is_a(value, "scala.collection.Seq"):
-            items = to_list(value)
-            if all(isinstance(i, JavaObject) for i in items):
-                return self.seq([self._exchanged(i, change) for i in items])
-        if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
-            return self.some(self._exchanged(value.get(), change))
-        return value
-
     def expressions_text(self, plan: Plan) -> str:
         """All of the node's own expressions, as Spark prints them. (In some releases their sequence is lazy, and prints
         no more than was asked of it so far.)"""
@@ -428,12 +311,6 @@ class Catalyst(Making, Lakes):
     def identity(self, value: JavaObject) -> str:
         return str(self._jvm.java.lang.System.identityHashCode(value))
 
-    def calls_user(self, expr: Expr) -> bool:
-        """Whether a function of the user's own is called in it."""
-        found: list[str] = []
-        self._user_functions_in(expr, found)
-        return bool(found)
-
     def name_of(self, plan: Plan) -> str | None:
         """The name that this operator was given. It goes with it into every query that is made from it."""
         found = plan.getTagValue(self._name)
@@ -444,75 +321,6 @@ class Catalyst(Making, Lakes):
         name = name or self.name_of(plan) or uuid4().hex
         plan.setTagValue(self._name, name)
         return name
-
-    def nondeterministic(self, plan: Plan) -> list[str]:
-        """The expressions of this node whose value may change from run to run."""
-        if plan.deterministic():  # and all below it
-            return []
-        found: list[str] = []
-        for expression in to_list(plan.expressions().toSeq()):
-            self._nondeterministic_in(expression, found)
-        return found
-
-    def functions_of_any_row(self, plan: Plan) -> list[str]:
-        """Aggregates such as first(), whose value is that of whichever row of the group came first."""
-        found: list[str] = []
-
-        def visit(expr: Expr) -> None:
-            if class_name(expr) in _ANY_ROW:
-                found.append(expr.toString())
-            for child in self.children(expr):
-                visit(child)
-
-        text = plan.simpleString(10_000)
-        if any(name in text for name in ("first(", "last(", "any_value(", "first_value(", "last_value(")):
-            for expression in to_list(plan.aggregateExpressions()):
-                visit(expression)
-        return found
-
-    def _nondeterministic_in(self, expr: Expr, found: list[str]) -> None:
-        if expr.deterministic():
-            return
-        below, before = self.children(expr), len(found)
-        for child in below:
-            self._nondeterministic_in(child, found)
-        if len(found) == before and self._is_uncertain_itself(expr, below):
-            found.append(expr.toString())
-
-    def _is_uncertain_itself(self, expr: Expr, below: Sequence[Expr]) -> bool:
-        """Of an expression that Spark calls not deterministic, over what gives the same values again."""
-        kind = class_name(expr)
-        if kind in (*_ORDER_ONLY, *_RIDES_ALONG):
-            return False
-        if kind == "ScalaUDF" and str(expr.function().getClass().getName()).startswith(_MODELS_FUNCTIONS):
-            return False
-        if all(child.deterministic() for child in below):
-            return True
-        told = self.fields(expr).get("udfDeterministic")
-        return not told if told is not None else self.is_a(expr, f"{_EXPRESSIONS}.Nondeterministic")
-
-    def has_user_functions(self, plan: Plan) -> bool:
-        """Also below it; but for Python's table functions, whose calls Spark does not mark."""
-        return any(plan.containsPattern(pattern) for pattern in self._with_functions)
-
-    def user_functions(self, plan: Plan) -> list[str]:
-        """The names of the functions in this node that are not Spark's own."""
-        found: list[str] = []
-        if self.has_user_functions(plan) or class_name(plan) == "Generate":
-            for expression in to_list(plan.expressions().toSeq()):
-                self._user_functions_in(expression, found)
-        return found
-
-    def _user_functions_in(self, expr: Expr, found: list[str]) -> None:
-        kind = class_name(expr)
-        if kind in _PYTHON_FUNCTIONS:
-            found.append(str(expr.name()))
-        elif kind in _JAVA_FUNCTIONS:
-            found.append(
-                str(expr.name()) if kind != "ScalaUDF" else str(expr.udfName().getOrElse(None) or "a Java UDF")
-            )
-        for child in self.children(expr):
-            self._user_functions_in(child, found)
 
     # --- files
 
@@ -582,69 +390,6 @@ class Catalyst(Making, Lakes):
         if not children:
             return expr
         return expr.withNewChildren(self.seq([self.substitute(child, attributes) for child in children]))
-
-    # --- bringing plans into the form the rules know
-
-    def normalise(self, plan: Plan) -> Plan:
-        """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
-        return self._without_subqueries(self._inline_ctes().apply(plan))
-
-    def _without_subqueries(self, plan: Plan) -> Plan:
-        for _ in range(_MAX_ROUNDS):
-            plan = self._pulled_up(self._apply(_INLINE, plan))
-            if "DomainJoin" in plan.toString():
-                self._note_domains(plan)
-            for rule in _SUBQUERY_RULES:
-                changed = self._apply(rule, plan)
-                if not changed.fastEquals(plan):
-                    plan = changed
-                    break
-            else:
-                break
-        # What is left stays an expression, with a plan of its own.
-        return self._in_subqueries(plan, self._without_subqueries)
-
-    def _pulled_up(self, plan: Plan) -> Plan:
-        """What ties a subquery to the query around it, moved out of the subquery. Spark's rule does not look into the
-        subqueries of subqueries, and its next one makes joins of all of them."""
-        return self._apply(_PULL_UP, self._in_subqueries(plan, self._pulled_up))
-
-    def _in_subqueries(self, plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
-        """The plan with those of its subqueries changed that have subqueries themselves."""
-        if not plan.containsPattern(self._with_subquery):
-            return plan
-        children = self.children(plan)
-        below = [self._in_subqueries(child, change) for child in children]
-        if any(new is not old for new, old in zip(below, children, strict=True)):
-            plan = plan.withNewChildren(self.seq(below))
-        nested = {id_of(sub): sub.plan() for sub in self.subqueries(plan)}
-        plans = {key: change(sub) for key, sub in nested.items() if sub.containsPattern(self._with_subquery)}
-        changed = {key: new for key, new in plans.items() if not new.fastEquals(nested[key])}
-        return self.replace_subqueries(plan, changed) if changed else plan
-
-    def at_this_moment(self, plan: Plan) -> Plan:
-        """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""
-        for rule in _MOMENT_RULES:
-            plan = self._apply(rule, plan)
-        catalogs = self.spark._jsparkSession.sessionState().catalogManager()
-        return self._optimizer.ReplaceCurrentLike(catalogs).apply(plan)
-
-    def _apply(self, rule: str, plan: Plan) -> Plan:
-        return self._optimizer.the(rule).apply(plan)
-
-    def _note_domains(self, plan: Plan) -> None:
-        """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
-        if class_name(plan) == "DomainJoin":
-            self._domains.update(id_of(a) for a in to_list(plan.domainAttrs()))
-        for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
-            self._note_domains(below)
-
-    def is_domain(self, plan: Plan) -> bool:
-        """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""
-        return bool(self._domains) and all(id_of(a) in self._domains for a in self.output(plan))
-
-    def _inline_ctes(self) -> JavaObject:
-        return self._new(self._optimizer.InlineCTE, True, last=False)
 
 
 def _broken_off(stopped: BaseException) -> bool:

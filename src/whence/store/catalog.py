@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from whence.model import FAILED, Dataset, Operator, Run, StoreError, UnknownDataset
 from whence.model.lineage import INPUT, OUTPUT, Application, ColumnEdge, DatasetUse, DatasetVersion, Edge, Observation
 from whence.store import graph
 from whence.store.answers import column_edges_of, datasets_of, edges_of
 from whence.store.audit import Audit
-from whence.store.changes import bump, make_secret, secret
-from whence.store.database import CACHE_MEGABYTES, open_engine, retrying, writing
+from whence.store.changes import bump
+from whence.store.database import CACHE_MEGABYTES, open_engine
 from whence.store.diagnoses import Diagnoses
 from whence.store.entities import Entities
 from whence.store.finding import meant
@@ -37,6 +34,7 @@ from whence.store.schema import OPEN, aliases, datasets, edges, operators, runs,
 from whence.store.schema import events as told
 from whence.store.tokens import Tokens
 from whence.store.traces import Traces
+from whence.store.transactions import Transactions
 
 Named = Dataset | tuple[str, str] | str
 """A dataset, its (namespace, name), or any name it goes by: `orders`, `default.orders`, a path."""
@@ -47,17 +45,14 @@ _RECORD_LOCK = 0x77656E6366  # one writer at a time: two that see a new dataset 
 _NAMES = (datasets.c.namespace, datasets.c.name)
 
 
-class Catalog:
+class Catalog(Transactions):
     """Every method is one transaction; any thread and any number of processes may use the same store."""
 
     def __init__(self, engine: sa.Engine, location: StoreLocation, journal: Journal | None = None) -> None:
         """`journal`: where the database is a copy of a catalogue that lies elsewhere."""
-        self._engine = engine
-        self._writer = writing(engine)
-        self._location = location
+        super().__init__(engine, location)
         self._journal = journal
         self._refreshing = threading.Lock()
-        self._file = self._identity()
 
     @classmethod
     def open(
@@ -422,35 +417,6 @@ class Catalog:
     def diagnoses(self) -> Diagnoses:
         return Diagnoses(self._read, self._write, self._tell)
 
-    def vacuum(self, audit_days: int | None = None) -> None:
-        """Give back space that is no longer needed; with `audit_days` also forget older entries of the audit."""
-        if audit_days is not None:
-            self._write(lambda c: Audit.forget(c, audit_days))
-        held = self._engine.raw_connection()
-        try:
-            driver: Any = held.driver_connection
-            if self._engine.dialect.name == "postgresql":  # SQLite's connections begin nothing by themselves
-                driver.autocommit = True
-            for statement in ("VACUUM", "ANALYZE"):
-                driver.execute(statement)
-        except Exception as error:
-            raise StoreError(f"The store {self._location} cannot be vacuumed now: {error}") from error
-        finally:
-            held.invalidate()
-
-    def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A connection for questions that this class does not ask itself."""
-        return self._reading()
-
-    def secret(self) -> bytes:
-        """Random bits that are this store's own."""
-        with self._reading() as connection:
-            found = secret(connection)
-        if found is None:
-            self._write(make_secret)
-            return self.secret()
-        return found
-
     @property
     def entities(self) -> Entities:
         """The type system: types, entities and relationships, the built-in ones and the user's own."""
@@ -481,48 +447,6 @@ class Catalog:
             )
         some = ", ".join(repr(f) for f in list(found.values())[:5])
         raise UnknownDataset(f"{named!r} may be any of {len(found)} datasets: {some}. Give (namespace, name).")
-
-    def _identity(self) -> tuple[int, int] | None:
-        """Which file the database is; None where there is none, or another kind of database."""
-        if self._location.directory is None:
-            return None
-        try:
-            found = os.stat(self._location.directory / DATABASE_FILE)
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
-
-    def _require_same_file(self) -> None:
-        """SQLite goes on in a file that was removed as if nothing had happened; at its end everything is gone."""
-        if self._identity() != self._file:
-            raise StoreError(
-                f"The catalogue of the store {self._location} was removed or replaced while it was in use, so what it "
-                "held is out of reach. Put it back, or close this session and attach again to begin a new one."
-            )
-
-    @contextmanager
-    def _reading(self) -> Iterator[sa.Connection]:
-        self._require_same_file()
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except DBAPIError as error:
-            raise StoreError(f"The store {self._location} cannot be read: {error.orig}") from error
-
-    def _read(self, query: sa.Select[Any]) -> list[Any]:
-        with self._reading() as connection:
-            return list(connection.execute(query))
-
-    def _write(self, action: Callable[[sa.Connection], object]) -> None:
-        def work() -> None:
-            with self._writer.begin() as connection:
-                action(connection)
-
-        self._require_same_file()
-        try:
-            retrying(work)
-        except DBAPIError as error:
-            raise StoreError(f"The store {self._location} cannot be written: {error.orig}") from error
 
 
 def _one_writer(connection: sa.Connection) -> None:

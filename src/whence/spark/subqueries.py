@@ -1,0 +1,166 @@
+"""Queries within queries: found and exchanged, and turned into joins by Spark's own rules, the form the rules know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from pyspark.sql import SparkSession
+
+from whence.spark.construct import Classes, Expr, Plan, class_name, id_of, to_list
+from whence.spark.judging import Judging
+
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_EXPRS = "org.apache.spark.sql.catalyst.expressions"
+
+# Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
+# correlated predicates must be pulled up before the next rule sees them.
+_PULL_UP = "PullupCorrelatedPredicates"
+# A lateral subquery that is only a call (`LATERAL f(t.x)`) is a call on the row itself.
+_INLINE = "OptimizeOneRowRelationSubquery"
+_SUBQUERY_RULES = (
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteLateralSubquery",
+)
+_MAX_ROUNDS = 20
+_MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
+
+
+class Subqueries(Judging):
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
+        self._domains: set[int] = set()
+        self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+
+    def subqueries(self, plan: Plan) -> list[Expr]:
+        """The subquery expressions that stand in this node itself, each once."""
+        found: dict[int, Expr] = {}
+        if not plan.containsPattern(self._with_subquery):
+            return []
+        for expr in to_list(plan.expressions().toSeq()):
+            for sub in self._subqueries_in(expr):
+                found.setdefault(id_of(sub), sub)
+        return list(found.values())
+
+    def kind_of_subquery(self, expr: Expr) -> str:
+        """An EXISTS that speaks of nothing outside of it, which Spark makes no join of, is told from others."""
+        kind = class_name(expr)
+        alone = kind == "Exists" and expr.outerAttrs().isEmpty() and expr.joinCond().isEmpty()
+        return "Exists alone" if alone else kind
+
+    def _subqueries_in(self, expr: Expr) -> list[Expr]:
+        if not expr.containsPattern(self._with_subquery):
+            return []
+        if self.is_a(expr, f"{_EXPRS}.PlanExpression"):
+            return [expr]
+        return [sub for child in self.children(expr) for sub in self._subqueries_in(child)]
+
+    def has_subquery(self, expr: Expr) -> bool:
+        return bool(self._subqueries_in(expr))
+
+    def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
+        """The node with the plans of its subquery expressions replaced, by expression id."""
+
+        def replaced(expr: Expr) -> Expr | None:
+            if not self._subqueries_in(expr):
+                return expr
+            if not self.is_subquery(expr):
+                return None
+            new = plans.get(id_of(expr))
+            # Spark plans one subquery for each expression id, so another plan needs another id.
+            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
+
+        return self.exchange(plan, replaced)
+
+    def is_subquery(self, expr: Expr) -> bool:
+        return self.is_a(expr, f"{_EXPRS}.PlanExpression")
+
+    def exchange(self, plan: Plan, change: Callable[[Expr], Expr | None]) -> Plan:
+        """The node with its expressions exchanged for what `change` gives, and looked into where that is None."""
+        changes = {
+            name: self._exchanged(value, change)
+            for name, value in self.fields(plan).items()
+            if isinstance(value, JavaObject) and not self.is_a(value, f"{_PLANS}.LogicalPlan")
+        }
+        return self.copy(plan, **changes)
+
+    def _exchanged(self, value: JavaObject, change: Callable[[Expr], Expr | None]) -> JavaObject:
+        if self.is_a(value, f"{_EXPRS}.Expression"):
+            new = change(value)
+            below = self.children(value) if new is None else []
+            if below:
+                return value.withNewChildren(self.seq([self._exchanged(child, change) for child in below]))
+            return value if new is None else new
+        if self.is_a(value, "scala.collection.Seq"):
+            items = to_list(value)
+            if all(isinstance(i, JavaObject) for i in items):
+                return self.seq([self._exchanged(i, change) for i in items])
+        if self.is_a(value, "scala.Some") and isinstance(value.get(), JavaObject):
+            return self.some(self._exchanged(value.get(), change))
+        return value
+
+    # --- bringing plans into the form the rules know
+
+    def normalise(self, plan: Plan) -> Plan:
+        """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
+        return self._without_subqueries(self._inline_ctes().apply(plan))
+
+    def _without_subqueries(self, plan: Plan) -> Plan:
+        for _ in range(_MAX_ROUNDS):
+            plan = self._pulled_up(self._apply(_INLINE, plan))
+            if "DomainJoin" in plan.toString():
+                self._note_domains(plan)
+            for rule in _SUBQUERY_RULES:
+                changed = self._apply(rule, plan)
+                if not changed.fastEquals(plan):
+                    plan = changed
+                    break
+            else:
+                break
+        # What is left stays an expression, with a plan of its own.
+        return self._in_subqueries(plan, self._without_subqueries)
+
+    def _pulled_up(self, plan: Plan) -> Plan:
+        """What ties a subquery to the query around it, moved out of the subquery. Spark's rule does not look into the
+        subqueries of subqueries, and its next one makes joins of all of them."""
+        return self._apply(_PULL_UP, self._in_subqueries(plan, self._pulled_up))
+
+    def _in_subqueries(self, plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
+        """The plan with those of its subqueries changed that have subqueries themselves."""
+        if not plan.containsPattern(self._with_subquery):
+            return plan
+        children = self.children(plan)
+        below = [self._in_subqueries(child, change) for child in children]
+        if any(new is not old for new, old in zip(below, children, strict=True)):
+            plan = plan.withNewChildren(self.seq(below))
+        nested = {id_of(sub): sub.plan() for sub in self.subqueries(plan)}
+        plans = {key: change(sub) for key, sub in nested.items() if sub.containsPattern(self._with_subquery)}
+        changed = {key: new for key, new in plans.items() if not new.fastEquals(nested[key])}
+        return self.replace_subqueries(plan, changed) if changed else plan
+
+    def at_this_moment(self, plan: Plan) -> Plan:
+        """What a query says of the moment and of the session in which it runs, as constants, by Spark's own rules."""
+        for rule in _MOMENT_RULES:
+            plan = self._apply(rule, plan)
+        catalogs = self.spark._jsparkSession.sessionState().catalogManager()
+        return self._optimizer.ReplaceCurrentLike(catalogs).apply(plan)
+
+    def _apply(self, rule: str, plan: Plan) -> Plan:
+        return self._optimizer.the(rule).apply(plan)
+
+    def _note_domains(self, plan: Plan) -> None:
+        """Spark decorrelates some subqueries by joining them with the distinct values of the outer query's columns."""
+        if class_name(plan) == "DomainJoin":
+            self._domains.update(id_of(a) for a in to_list(plan.domainAttrs()))
+        for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
+            self._note_domains(below)
+
+    def is_domain(self, plan: Plan) -> bool:
+        """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""
+        return bool(self._domains) and all(id_of(a) in self._domains for a in self.output(plan))
+
+    def _inline_ctes(self) -> JavaObject:
+        return self._new(self._optimizer.InlineCTE, True, last=False)
