@@ -61,18 +61,18 @@ def test_executors_that_lack_whence(beside: Beside) -> None:
 def test_what_pip_install_gives_is_enough(beside: Beside) -> None:
     """A Python that has PySpark, whence and what whence declares to need, and nothing else: no pandas above all."""
     found = json.loads(beside("installed").last_line)
+    assert {"counts", "rows"} <= set(found.pop("catalogue"))
     assert found == {
         **{"pandas": False, "typer": False, "yaml": False},
         "printed": True,
         "verified": True,
-        "culprit": ["six"],
+        "culprit": "six",
         "culprits rows": [2],
         "kept": [7, None, 5],
         "put aside": ["('six',)"],
         "explained": True,
         "lines": ["a b"],
         "through": ["six"],
-        "catalogue": ["counts", "rows"],
     }
 
 
