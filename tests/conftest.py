@@ -15,9 +15,6 @@ from beside import Beside
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# Nor is compiling each query worth it, which runs once over a few rows: Spark interprets it. What must be seen compiled
-# too asks for `compiled`.
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _BESIDE = pytest.StashKey[Beside]()
 
 
@@ -36,22 +33,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} {QUICK_START}")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config(map=INTERPRETED)
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
-
-
-@pytest.fixture(scope="module")
-def compiled(spark: SparkSession) -> Iterator[None]:
-    """Queries are compiled, as they are for users."""
-    spark.conf.set("spark.sql.codegen.wholeStage", "true")
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
-    yield
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

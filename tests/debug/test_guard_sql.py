@@ -15,8 +15,6 @@ from pyspark.sql.functions import udf
 import whence
 from whence.debug.guard.culprit import Culprit
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 
 @pytest.fixture(scope="module")
 def orders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 import whence
 from releases import case
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 T = "select * from values (0,1,10),(1,1,20),(2,1,20),(3,2,5),(4,2,null),(5,null,7),(6,2,9),(7,1,30) as t(rid,k,v)"
 PARTITION = {
     0: {0, 1, 2, 7},

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 import whence
 from bench import duckdata, proof, tpcds_data, tpch
 
-pytestmark = pytest.mark.usefixtures("compiled")
-
 SAMPLE = {"tpch": (tpch, 0.002, ("q3", "q13")), "tpcds": (tpcds_data, 0.01, ("q22", "q42"))}
 
 
