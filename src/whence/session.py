@@ -243,39 +243,15 @@ class Session:
         self, asked: Asked, where: str | None = None, *, through: bool = True, columns: Sequence[str] | None = None
     ) -> tuple[Flow, Records]:
         """What is asked, as a flow and records of its output."""
-        from pyspark import RDD
-
-        from whence.actors.trace import TracingDataflow
-        from whence.debug.asked import require_frame
-        from whence.rdd import LineageRDD
-        from whence.sql.flow import SqlFlow
+        from whence.debug.asked import flow_of
+        from whence.debug.named import frame_by_name
 
         self._require_open()
         require_running(self._spark)
         if isinstance(asked, str):
-            from whence.debug.named import frame_by_name
-
             trained = self._trained_on(asked)
             asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
-        if isinstance(asked, RDD) and not isinstance(asked, LineageRDD):
-            raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
-        if isinstance(asked, LineageRDD):
-            from whence.rdd.flow import RddFlow
-
-            if where is not None or columns is not None:
-                raise WhenceError(
-                    "`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...)."
-                )
-            return RddFlow.of(asked)
-        if isinstance(asked, TracingDataflow):
-            from whence.actors.flow import ActorFlow
-
-            return ActorFlow.of(asked)
-        require_frame(asked)
-        if where is not None:
-            asked = asked.where(where)
-        flow = SqlFlow(self.lineage(asked, through=through, columns=columns))
-        return flow, flow.all()
+        return flow_of(asked, where, columns, lambda df: self.lineage(df, through=through, columns=columns))
 
     def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
         from whence.sql.trained import remember_training
@@ -290,23 +266,11 @@ class Session:
 
     def _models_behind(self, asked: Records) -> dict[str, Trace]:
         """The models that gave columns of these rows, and the traces of what they were trained on."""
-        from whence.model.flow import Framed
-        from whence.sql.trained import UntoldTraining, attributes_of
+        from whence.debug.models import models_behind
 
         known = self._watcher.trainings if self._watcher is not None else {}
-        numbers = attributes_of(self._plans(), asked.frame()) if known and isinstance(asked, Framed) else set()
-        found: dict[str, Trace] = {}
-        for training in dict.fromkeys(known[number] for number in sorted(numbers) if number in known):
-            name = training.path or training.model
-            while name in found:
-                name += "'"
-            rows = training.frame
-            if rows is None and training.path is not None:
-                rows = self._trained_on(training.path)
-            if rows is None:
-                raise UntoldTraining(name, "it was trained where whence was not attached, or with another store")
-            found[name] = self.backward(rows)
-        return found
+        found = models_behind(self._plans(), known, asked, self._trained_on) if known else {}
+        return {name: self.backward(rows) for name, rows in found.items()}
 
     @property
     def _crossings(self) -> Crossings:

@@ -153,7 +153,9 @@ def make(folder: Path) -> None:
     store = Store.at(folder)
     store.catalog.traces.save(picture(), "The negative total", Question("backward", SPACE, "report", "total < 0"))
     cause = SavedCause((("partitions", ">", 2), ("format", "==", "csv")), "confirmed", 0.97)
-    store.catalog.diagnoses.save("Nightly load", 31, {"partitions": [1, 2, 8], "format": ["csv", "orc"]}, [cause])
+    runs = [({"partitions": n, "format": kind}, n < 8 or kind != "csv") for n in (1, 2, 8) for kind in ("csv", "orc")]
+    space = {"partitions": [1, 2, 8], "format": ["csv", "orc"]}
+    store.catalog.diagnoses.save("Nightly load", 31, space, [cause], runs)
     store.catalog.record(*story())
     store.catalog.record(*generated("fifty", 50, 3, 14))
     store.catalog.record(*generated("big", 2000, 7, 300))

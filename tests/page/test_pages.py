@@ -146,6 +146,9 @@ def test_a_diagnosis(watched: Watched) -> None:
     expect(causes.get_by_text("format == csv")).to_be_visible()
     expect(causes.get_by_text("confirmed")).to_be_visible()
     expect(page.get_by_text("31 executions")).to_be_visible()
+    runs = page.get_by_role("region", name="Runs").get_by_role("row")
+    expect(runs).to_have_count(7)
+    expect(runs.nth(1)).to_contain_text("failed8csv")
 
 
 def test_what_is_not_there_is_said(watched: Watched) -> None:

@@ -333,6 +333,13 @@ def test_diagnoses(api: Api) -> None:
     assert one["causes"] == [
         {"conditions": [["lr", ">", 0.1], ["opt", "==", "sgd"]], "status": "confirmed", "confidence": 0.9}
     ]
+    runs = [({"lr": 0.1, "opt": "sgd"}, True), ({"lr": 1.0, "opt": "sgd"}, False), ({"lr": 1.0, "opt": "adam"}, True)]
+    told = save("with runs", 3, {"lr": [0.1, 1.0], "opt": ["sgd", "adam"]}, [cause], runs)
+    assert [(run["config"], run["succeeded"]) for run in api.items(f"/diagnoses/{told}/runs", limit=2)] == [
+        runs[1], runs[0], runs[2],
+    ]  # fmt: skip
+    assert api.ok(f"/diagnoses/{ids[0]}/runs") == {"items": [], "next": None}
+    assert api.get("/diagnoses/none/runs").status_code == 404
 
 
 def test_many_ask_while_one_writes(serving: Serving) -> None:

@@ -131,6 +131,10 @@ export interface Diagnosis {
   parameters: unknown;
   causes: { conditions: [string, string, unknown][]; status: string; confidence: number | null }[];
 }
+export interface Outcome {
+  config: Record<string, unknown>;
+  succeeded: boolean;
+}
 export interface List<T> {
   items: T[];
   next: string | null;

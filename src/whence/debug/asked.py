@@ -1,15 +1,45 @@
-"""What is no question about rows, said in a sentence."""
+"""What is asked, as a flow and records of its output; what is no question about rows, said in a sentence."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from whence.model import ForeignDataFrame
+from pyspark import RDD
+
+from whence.actors.flow import ActorFlow
+from whence.actors.trace import TracingDataflow
+from whence.model import ForeignDataFrame, WhenceError
+from whence.model.flow import Flow, Records
 from whence.model.text import visible
+from whence.rdd import LineageRDD
+from whence.rdd.flow import RddFlow
+from whence.sql.flow import SqlFlow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from whence.sql import SqlLineage
 
 
 class NotAsked(ForeignDataFrame):
     """What was given is no DataFrame."""
+
+
+def flow_of(
+    asked: Any, where: str | None, columns: Sequence[str] | None, lineage: Callable[[DataFrame], SqlLineage]
+) -> tuple[Flow, Records]:
+    if isinstance(asked, TracingDataflow | RDD) and (where is not None or columns is not None):
+        raise WhenceError("`where` and `columns` pick rows and columns of tables; of an RDD ask about rdd.filter(...).")
+    if isinstance(asked, TracingDataflow):
+        return ActorFlow.of(asked)
+    if isinstance(asked, LineageRDD):
+        return RddFlow.of(asked)
+    if isinstance(asked, RDD):
+        raise WhenceError("This RDD has no lineage: make it from w.context, as in w.context.textFile(path).")
+    require_frame(asked)
+    flow = SqlFlow(lineage(asked if where is None else asked.where(where)))
+    return flow, flow.all()
 
 
 def require_frame(asked: Any) -> None:

@@ -17,6 +17,7 @@ from whence.store.schema import diagnoses
 
 Read = Callable[[sa.Select[Any]], list[Any]]
 Write = Callable[[Callable[[sa.Connection], object]], None]
+_MOST_RUNS = 10_000
 Tell = Callable[[Mapping[str, list[dict[str, Any]]]], None]
 
 
@@ -35,6 +36,8 @@ class SavedDiagnosis:
     executions: int
     parameters: Mapping[str, Sequence[Any]]
     causes: tuple[SavedCause, ...]
+    runs: tuple[tuple[Mapping[str, Any], bool], ...] = ()
+    """Settings, and whether the run with them succeeded."""
 
 
 class Diagnoses:
@@ -49,6 +52,7 @@ class Diagnoses:
         executions: int,
         parameters: Mapping[str, Sequence[Any]],
         causes: Sequence[SavedCause],
+        runs: Sequence[tuple[Mapping[str, Any], bool]] = (),
     ) -> str:
         number = uuid.uuid4().hex
         row = {
@@ -64,6 +68,10 @@ class Diagnoses:
                     "confidence": cause.confidence,
                 }
                 for cause in causes
+            ],
+            "runs": [
+                {"config": {key: plain(value) for key, value in config.items()}, "succeeded": bool(succeeded)}
+                for config, succeeded in runs[:_MOST_RUNS]
             ],
         }
         self._tell({"diagnoses": [row]})
@@ -89,7 +97,8 @@ def _diagnosis(row: Any) -> SavedDiagnosis:
         SavedCause(tuple((c[0], c[1], c[2]) for c in cause["conditions"]), cause["status"], cause["confidence"])
         for cause in row.causes
     )
-    return SavedDiagnosis(row.id, row.name, moment(row.created), row.executions, row.parameters, causes)
+    runs = tuple((run["config"], run["succeeded"]) for run in row.runs or ())
+    return SavedDiagnosis(row.id, row.name, moment(row.created), row.executions, row.parameters, causes, runs)
 
 
 def _now() -> float:

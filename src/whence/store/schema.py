@@ -271,6 +271,7 @@ diagnoses = Table(
     Column("executions", Integer, nullable=False),
     Column("parameters", JSON, nullable=False),
     Column("causes", JSON, nullable=False),
+    Column("runs", JSON),
     Index("diagnoses_by_time", "created"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whence.model import StoreTooNew
 
-VERSIONS = ("0001", "0002", "0003", "0004", "0005")
+VERSIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 HEAD = VERSIONS[-1]
 
 

@@ -1,5 +1,6 @@
-import { type Diagnosis } from "../api";
+import { type Diagnosis, type Outcome } from "../api";
 import { Status } from "../details";
+import { More, useList } from "../lists";
 import { useAnswer } from "../load";
 import { idIn, type Place } from "../route";
 import { Nothing, Problem, Waiting } from "../states";
@@ -40,7 +41,7 @@ export function DiagnosisPage({ place }: { place: Place }) {
         </ol>
       </section>
       <Parameters parameters={value.parameters} />
-      <Executions executions={value.executions} />
+      <Executions id={id} />
     </main>
   );
 }
@@ -68,15 +69,12 @@ function Parameters({ parameters }: { parameters: unknown }) {
   );
 }
 
-/** Where the runs themselves were kept: each with its settings and how it ended. */
-function Executions({ executions }: { executions: unknown }) {
-  if (!Array.isArray(executions) || !executions.length) return null;
-  const flat = executions.map((each: unknown) => {
-    const { config, configuration, parameters, ...rest } = (each ?? {}) as Record<string, unknown>;
-    const settings = config ?? configuration ?? parameters;
-    return { ...(typeof settings === "object" && settings ? settings : {}), ...rest } as Record<string, unknown>;
-  });
-  const names = [...new Set(flat.flatMap((row) => Object.keys(row)))];
+/** Each run with its settings and how it ended; those that failed first. */
+function Executions({ id }: { id: string }) {
+  const { items, next, more, error } = useList<Outcome>(`/diagnoses/${encodeURIComponent(id)}/runs`);
+  if (error) return <Problem error={error} />;
+  if (!items?.length) return null;
+  const names = [...new Set(items.flatMap((run) => Object.keys(run.config)))];
   return (
     <section role="region" aria-label="Runs">
       <h2>Runs</h2>
@@ -84,6 +82,7 @@ function Executions({ executions }: { executions: unknown }) {
         <table className="list data">
           <thead>
             <tr>
+              <th scope="col">outcome</th>
               {names.map((name) => (
                 <th key={name} scope="col">
                   {name}
@@ -92,16 +91,20 @@ function Executions({ executions }: { executions: unknown }) {
             </tr>
           </thead>
           <tbody>
-            {flat.map((row, i) => (
+            {items.map((run, i) => (
               <tr key={i}>
+                <td>
+                  <Status status={run.succeeded ? "completed" : "failed"} />
+                </td>
                 {names.map((name) => (
-                  <td key={name}>{row[name] === undefined ? "" : shown(row[name])}</td>
+                  <td key={name}>{run.config[name] === undefined ? "" : shown(run.config[name])}</td>
                 ))}
               </tr>
             ))}
           </tbody>
         </table>
       </div>
+      <More next={next} more={more} />
     </section>
   );
 }

@@ -1,8 +1,8 @@
-import { useMemo, useState } from "react";
-import { ask, type Dataset, type Diagnosis, type List, type Query, type Run, type Trace } from "../api";
+import { useMemo } from "react";
+import { type Dataset, type Diagnosis, type Query, type Run, type Trace } from "../api";
 import { runName, Status } from "../details";
 import { DatasetLink, Link } from "../link";
-import { asError, useAnswer } from "../load";
+import { More, useList } from "../lists";
 import type { Place } from "../route";
 import { EmptyCatalogue, Nothing, Problem, Waiting } from "../states";
 import { when } from "../text";
@@ -33,31 +33,6 @@ export function HomePage({ place }: { place: Place }) {
       {path === "/runs" ? <Runs query={query} /> : path === "/traces" ? <Traces /> : path === "/diagnoses" ? <Diagnoses /> : <Datasets query={query} />}
     </main>
   );
-}
-
-function useList<T>(path: string, query: Query = {}) {
-  const first = useAnswer<List<T>>(path, { limit: 100, ...query });
-  const [after, setAfter] = useState<{ of: unknown; items: T[]; next: string | null; error: Error | null } | null>(null);
-  const mine = after && after.of === first.value ? after : null;
-  const next = mine ? mine.next : (first.value?.next ?? null);
-  const more = async () => {
-    try {
-      const page = await ask<List<T>>(path, { limit: 100, ...query, cursor: next });
-      setAfter({ of: first.value, items: [...(mine?.items ?? []), ...page.items], next: page.next, error: null });
-    } catch (failure) {
-      setAfter({ of: first.value, items: mine?.items ?? [], next, error: asError(failure) });
-    }
-  };
-  const items = first.value ? [...first.value.items, ...(mine?.items ?? [])] : null;
-  return { items, next, more, error: first.error ?? mine?.error ?? null };
-}
-
-function More({ next, more }: { next: string | null; more: () => void }) {
-  return next ? (
-    <button type="button" className="wide" onClick={more}>
-      Show more
-    </button>
-  ) : null;
 }
 
 function Datasets({ query }: { query: Query }) {

@@ -370,7 +370,7 @@ class Diagnosis:
             )
 
     def save(self, store: str | Path | Any, name: str | None = None) -> str:
-        """Keep the causes in a store (a directory or URL as `attach` takes it, or an attached session); the id."""
+        """Keep causes and runs in a store (a directory or URL as `attach` takes it, or an attached session); the id."""
         from whence.store import Store
         from whence.store.diagnoses import SavedCause
 
@@ -380,10 +380,10 @@ class Diagnosis:
         ]
         parameters = {p.name: list(p.values) for p in self.space.parameters}
         if hasattr(store, "catalog"):
-            return str(store.catalog.diagnoses.save(name, self.executions, parameters, causes))
+            return str(store.catalog.diagnoses.save(name, self.executions, parameters, causes, self.history))
         opened = Store.at(store)
         try:
-            return opened.catalog.diagnoses.save(name, self.executions, parameters, causes)
+            return opened.catalog.diagnoses.save(name, self.executions, parameters, causes, self.history)
         finally:
             opened.close()
 

@@ -20,10 +20,25 @@ def diagnoses(view: View, limit: int = 100, cursor: str | None = None) -> Json:
 
 
 def diagnosis(view: View, id: str) -> Json:
+    return _diagnosis(_saved(view, id))
+
+
+def diagnosis_runs(view: View, id: str, limit: int = 100, cursor: str | None = None) -> Json:
+    """The runs that told a diagnosis, those that failed first."""
+    cursors = Cursors(view.service.secret, f"runs of {id}")
+    runs = sorted(_saved(view, id).runs, key=lambda run: run[1])
+    after = cursors.read(cursor)
+    first = 0 if after is None else int(after[0])
+    items = [{"config": dict(config), "succeeded": succeeded} for config, succeeded in runs[first : first + limit]]
+    more = first + limit < len(runs)
+    return {"items": items, "next": cursors.write([first + limit]) if more else None}
+
+
+def _saved(view: View, id: str) -> SavedDiagnosis:
     found = None if "\x00" in id else view.catalog.diagnoses.get(id)
     if found is None:
         raise not_found("There is no diagnosis of this id.")
-    return _diagnosis(found)
+    return found
 
 
 def _diagnosis(one: SavedDiagnosis) -> Json:

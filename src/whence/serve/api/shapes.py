@@ -250,6 +250,11 @@ class DiagnosisShape(Shape):
     causes: list[CauseShape]
 
 
+class OutcomeShape(Shape):
+    config: dict[str, Any]
+    succeeded: bool
+
+
 class AttributeShape(Shape):
     name: str
     type: str

@@ -70,3 +70,9 @@ def diagnoses(request: Request, asked: Annotated[p.Paged, Query()]) -> Response:
 def diagnosis(request: Request, id: str) -> Response:
     """One diagnosis."""
     return reply(request, others.diagnosis(view_of(request), id))
+
+
+@router.get("/diagnoses/{id}/runs", responses=answers(s.Items[s.OutcomeShape], 404))
+def diagnosis_runs(request: Request, id: str, asked: Annotated[p.Paged, Query()]) -> Response:
+    """The runs that told a diagnosis: settings and whether they succeeded, those that failed first."""
+    return reply(request, others.diagnosis_runs(view_of(request), id, **asked.model_dump()))
