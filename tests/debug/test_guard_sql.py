@@ -213,7 +213,7 @@ def test_malformed_lines(w: whence.Session, spark: SparkSession, tmp_path: Path,
     culprit = guarded(w, frame.collect)
     assert culprit.condition == "MALFORMED_RECORD_IN_PARSING"
     assert culprit.record._corrupt_record == text.split("\n")[2]
-    assert culprit.sources[0].records == (f"file:{path}#2",)
+    assert culprit.sources[0].records == (f"{path}:3",)
     with w.guard(on_error="quarantine") as guard:
         assert [row.a for row in frame.collect()] == [1, 2, 4]
     assert guard.records[0].sources == (f"lines.{kind}: file:{path}#2",)

@@ -24,7 +24,8 @@ def direct_rows(lineage: SqlLineage, place: ReadingPlace) -> tuple[Plan, Sequenc
     if others or not isinstance(link, Reading) or link.place is not place or not (link.once and link.always):
         return None
     chosen = choices(c, block.node, place.leaf, [] if condition is None else [condition])
-    if chosen is None or not all(test.deterministic() for test in chosen):
+    # A function of the user's own is called once for a trace, however much is asked of it.
+    if chosen is None or any(not test.deterministic() or c.calls_user(test) for test in chosen):
         return None
     leaf = identify(c, place.leaf)
     plan = leaf.plan
