@@ -10,7 +10,7 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page tests/cluster tests/examples
+	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
 
 .PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
@@ -41,13 +41,12 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes tests/recipes $(SERVICES))
+	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes tests/recipes tests/cluster tests/examples $(SERVICES))
 
 # What starts servers, clusters or many sessions of its own.
 test-services:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
-	@$(if $(ARGS),true,$(MAKE) --no-print-directory test-recipes)
 
 # Spark's standalone cluster on loopback, and stores that it reaches. What is not to be had is said.
 test-cluster:
