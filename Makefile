@@ -19,7 +19,7 @@ help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in two lanes side by side"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own"
-	@echo "make test-cluster  of these: a standalone cluster, and stores on S3 and HDFS"
+	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
