@@ -162,7 +162,8 @@ def test_one_world_after_the_other(session: whence.Session, query: str) -> None:
 
 
 def test_many_witnesses_of_two_sources_with_their_rows(session: whence.Session) -> None:
-    """An average of averages, above 200 witnesses; the filter above only chooses the row (its bound is no value that occurs)."""
+    """An average of averages, above 200 witnesses; the filter above only chooses the row. Its bound is no value that
+    occurs: there the order of a sum would decide."""
     spark = session.spark
     many = [(n, n % 20, float(n % 7)) for n in range(600)]
     spark.createDataFrame(many, "id int, g int, v double").createOrReplaceTempView("inf_many")
