@@ -117,3 +117,22 @@ def test_a_question_reports_nothing_to_an_observation(
     assert not seen._jo.future().isCompleted(), "a question was the first run that reported"
     assert observed.where("id >= 0").count() == len(edges)
     assert seen.get == {"n": len(edges)}
+
+
+def test_numbered_rows_are_known_where_they_were_captured(
+    session: whence.Session, edges: list[tuple[int, int, int]]
+) -> None:
+    """The default index of pandas on Spark, as `zipWithIndex`, depends on the order in which rows arrive."""
+    spread = session.spark.table("rec_edge").repartition(3)
+    if not hasattr(spread, "zipWithIndex"):
+        pytest.skip("this release of Spark has no zipWithIndex for DataFrames")
+    numbered = spread.zipWithIndex()
+    with pytest.raises(whence.NonDeterministic, match="in the order in which they arrive"):
+        session.backward(numbered.where("index = 1"))
+    with session.capture():
+        rows = numbered.collect()
+    some = rows[len(rows) // 2]
+    trace = session.backward(numbered.where(f"index = {some['index']}"))
+    assert [row.id for row in trace["rec_edge"].collect()] == [some.id]
+    assert trace.exact
+    assert trace.verify().ok
