@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import pyspark
 import pytest
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F
 import whence
 from whence.sql.recursion import MOST_ROUNDS
 
-pytestmark = pytest.mark.skipif("not hasattr(__import__('pyspark.sql').sql.DataFrame, 'lateralJoin')")
+RELEASE = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+recursive = pytest.mark.skipif(RELEASE < (4, 1), reason="WITH RECURSIVE came with Spark 4.1")
 
 NODES = 7
 REACHED = """
@@ -50,6 +52,7 @@ def walks(edges: list[tuple[int, int, int]], at: int = 0) -> Iterator[tuple[tupl
             yield from ((edge, *rest) for rest in walks(edges, edge[2]))
 
 
+@recursive
 def test_every_row_of_a_recursion_comes_from_the_ways_to_it(
     session: whence.Session, edges: list[tuple[int, int, int]]
 ) -> None:
@@ -68,6 +71,7 @@ def test_every_row_of_a_recursion_comes_from_the_ways_to_it(
     assert trace.verify().ok
 
 
+@recursive
 def test_forward_and_without_its_witnesses(session: whence.Session, edges: list[tuple[int, int, int]]) -> None:
     reached = session.spark.sql(REACHED)
     ways = list(walks(edges))
@@ -82,6 +86,7 @@ def test_forward_and_without_its_witnesses(session: whence.Session, edges: list[
     assert sorted(map(tuple, trace.exclude(reached).collect())) == sorted((w[-1][2], len(w)) for w in walks(left))
 
 
+@recursive
 def test_a_recursion_that_reads_nothing_only_counts(session: whence.Session) -> None:
     series = "with recursive r(n) as (select 1 union all select n + 1 from r where n < 40)"
     trace = session.backward(session.spark.sql(f"{series} select id from rec_edge join r on id = n where id = 2"))
@@ -90,6 +95,7 @@ def test_a_recursion_that_reads_nothing_only_counts(session: whence.Session) -> 
     assert trace.verify().ok
 
 
+@recursive
 def test_too_many_rounds_are_refused(session: whence.Session) -> None:
     start = "select src - src from rec_edge where id = 0"
     long = f"with recursive r(n) as ({start} union all select n + 1 from r where n < 30) select n from r"
@@ -97,6 +103,7 @@ def test_too_many_rounds_are_refused(session: whence.Session) -> None:
         session.backward(session.spark.sql(long))
 
 
+@pytest.mark.skipif(RELEASE < (4, 0), reason="pipes came with Spark 4.0")
 def test_pipes(session: whence.Session, edges: list[tuple[int, int, int]]) -> None:
     piped = "from rec_edge |> where dst > 2 |> aggregate count(*) as c group by src |> where src = 1"
     trace = session.backward(session.spark.sql(piped))
