@@ -96,6 +96,12 @@ class SqlLineage:
         return tuple(place for place in self._builder.places if place.node in self._builder.frozen)
 
     @property
+    def counting(self) -> tuple[Place, ...]:
+        """Operators that would count otherwise on the witnesses alone, since they count rows that are none."""
+        _ = self.root
+        return tuple(place for place in self._builder.places if place.node.counts_others)
+
+    @property
     def readings(self) -> tuple[ReadingPlace, ...]:
         return tuple(self._builder.readings)
 

@@ -344,7 +344,8 @@ class SqlQuestion:
         self.lineage.require_unchanged()
         c = self.lineage.c
         frozen = not_on_the_way(self.lineage, self.found) if kind == "leftsemi" else {}
-        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in self.lineage.frozen})
+        as_found = (*self.lineage.frozen, *(self.lineage.counting if kind == "leftsemi" else ()))
+        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in as_found})
         for place, frame in (instead or {}).items():
             renamed = [
                 c.alias_as(there, here)
