@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.arrays.cells import NONE, Numbers, size_of
 from whence.arrays.encodings import BACKWARD, FORWARD, MAP, Encoding, Strategy
-from whence.arrays.encodings.rerun import Reruns
+from whence.arrays.encodings.rerun import Again, Reruns
 from whence.arrays.gathering import Gathering
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, label, modes_of
@@ -31,6 +31,8 @@ class Found:
     cells: Numbers
     widened: str | None = None
     """Why there may be more than needed."""
+    ended: str | None = None
+    """Why there may be less."""
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Asking:
     """What one query carries along: its wishes, and what was run again for it, at most once for each operator."""
 
     optimise: bool = True
-    again: dict[Node, Encoding] = field(default_factory=dict)
+    again: dict[Node, Again] = field(default_factory=dict)
     told: list[tuple[Node, Answered]] = field(default_factory=list)
 
 
@@ -53,8 +55,10 @@ class Access:
         stored: Mapping[Strategy, Callable[[], Encoding]],
         rerun: Reruns,
         seconds: float,
+        silent: frozenset[Mode] = frozenset(),
     ) -> None:
-        """`stored` opens what the run keeps; `seconds`: what running the operator with tracing took."""
+        """`stored` opens what the run keeps; `seconds`: what running the operator with tracing took; `silent`: the
+        modes in which it wrote nothing then."""
         assert node.operator is not None
         self.node = node
         self.maps = maps
@@ -65,6 +69,7 @@ class Access:
         self._opened: dict[Strategy, Encoding] = {}
         self._rerun = rerun
         self._rerun_seconds = seconds
+        self._silent = silent
         self._slow: dict[tuple[Strategy, str], int] = {}  # how many cells were too many for what is stored
         self._lock = threading.Lock()
 
@@ -90,7 +95,20 @@ class Access:
         strategy, found = self._answered(direction, cells, i, asking, to_size)
         took = time.perf_counter() - start
         asking.told.append((self.node, Answered(str(strategy), direction, len(cells), len(found), took)))
-        return Found(found)
+        return Found(found, ended=self._unsaid(strategy, asking))
+
+    def _unsaid(self, strategy: Strategy | str, asking: Asking) -> str | None:
+        if isinstance(strategy, Strategy):
+            silent = strategy.needs in self._silent
+        else:
+            silent = asking.again[self.node].is_silent
+        if not silent:
+            return None
+        return (
+            f"{self.node.name} ({label(self._operator)}) wrote no lineage at all while it ran, so that none of its "
+            "cells depends on anything: the answer is empty for want of writing. If that is meant, let run say so: "
+            "self.lwrite_many([], [])."
+        )
 
     def _sizes(self, direction: str, i: int) -> tuple[int, int]:
         out, inn = size_of(self.maps.output_shape), size_of(self.maps.input_shapes[i])
@@ -145,7 +163,7 @@ class Access:
                 self._opened[strategy] = self._stored[strategy]()
             return self._opened[strategy]
 
-    def _traced(self, asking: Asking) -> Encoding:
+    def _traced(self, asking: Asking) -> Again:
         if self.node not in asking.again:
             start = time.perf_counter()
             asking.again[self.node] = self._rerun.trace()

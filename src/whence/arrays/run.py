@@ -22,6 +22,7 @@ from whence.arrays.encodings.rerun import Rerun, Reruns
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import Folder
 from whence.arrays.maps import Maps
+from whence.arrays.operator import Mode
 from whence.arrays.query import Query
 from whence.arrays.tables import Tables
 from whence.arrays.workflow import Node, Workflow
@@ -135,8 +136,9 @@ class Run:
         else:
             found = query.along(start, asked, end, path, asking)
         self.remember(asking)
+        # A cell that nothing was written of has no lineage: that is exact, and worth a note where all cells are so.
         widened = any(not note.startswith("No way leads") for note in query.notes)
-        return Cells.of(found, self.shape(end), tuple(query.notes), exact=not widened)
+        return Cells.of(found, self.shape(end), (*query.notes, *query.ended), exact=not widened)
 
     def query(self, direction: str) -> Query:
         return Query(self.workflow, direction, self._step, self.shape)
@@ -156,7 +158,8 @@ class Run:
         maps = Maps(node.operator, tuple(self.shape(below) for below in node.inputs), self.shape(node))
         strategies = tuple(Strategy.parse(text) for text in told["strategies"])
         stored = {s: partial(self._read, node, s, maps) for s in strategies if s.is_stored}
-        return Access(node, maps, strategies, stored, self._rerun(node, maps), told["traced"])
+        silent = frozenset(Mode(mode) for mode in told.get("silent", ()))
+        return Access(node, maps, strategies, stored, self._rerun(node, maps), told["traced"], silent)
 
     def _rerun(self, node: Node, maps: Maps) -> Reruns:
         if told_chunked(self._told[node]):
