@@ -70,7 +70,8 @@ class Access:
         self._rerun = rerun
         self._rerun_seconds = seconds
         self._silent = silent
-        self._slow: dict[tuple[Strategy, str], int] = {}  # how many cells were too many for what is stored
+        # How many cells were too many for what is stored, and how often in a row: once may be the machine's fault.
+        self._slow: dict[tuple[Strategy, str], tuple[int, int]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -125,7 +126,8 @@ class Access:
         best = stored[0]
         if not asking.optimise:
             return best, _gathered(_ask(self._open(best), direction, cells, i), size)
-        if len(cells) >= self._slow.get((best, direction), size + len(cells) + 1):
+        many, times = self._slow.get((best, direction), (0, 0))
+        if times > 1 and len(cells) >= many:
             try:
                 return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
             except NonDeterministic:  # what was stored when it ran is right, and now the only way
@@ -145,12 +147,15 @@ class Access:
                 break
             if until is not None and time.perf_counter() > until:
                 with self._lock:
-                    known = self._slow.get((strategy, direction), len(cells))
-                    self._slow[strategy, direction] = min(known, len(cells))
+                    known, times = self._slow.get((strategy, direction), (len(cells), 0))
+                    self._slow[strategy, direction] = min(known, len(cells)), times + 1
                 try:
                     return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
                 except NonDeterministic:
                     until = None
+        with self._lock:
+            if len(cells) >= self._slow.get((strategy, direction), (0, 0))[0]:
+                self._slow.pop((strategy, direction), None)
         return strategy, gathering.result()
 
     def _ranked(self, direction: str) -> list[Strategy]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOST_REMEMBERED = 1000  # steps of queries whose times are kept with a run
+_ALL_REMEMBERED = 100  # steps until which every query is remembered, and then every tenth
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Run:
         self._arrays: dict[Node, Any] = {}
         self._accesses: dict[Node, Access] = {}
         self._lock = threading.RLock()
-        self._remembered = 0
+        self._remembered = self._queries = 0
 
     # --- arrays
 
@@ -214,7 +215,9 @@ class Run:
 
     def remember(self, asking: Asking) -> None:
         """Keep what the steps of a query took, for the chooser."""
-        if self._remembered >= _MOST_REMEMBERED or not asking.told:
+        self._queries += 1
+        seldom = self._remembered >= _ALL_REMEMBERED and self._queries % 10
+        if self._remembered >= _MOST_REMEMBERED or seldom or not asking.told:
             return
         self._remembered += len(asking.told)
         lines = [

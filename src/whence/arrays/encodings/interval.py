@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.boxes import BoxTree, boxes_of, cells_of, z_order
+from whence.arrays.boxes import BoxTree, boxes_of, boxes_of_lists, cells_of, z_order
 from whence.arrays.cells import Numbers, Shape, coordinates
 from whence.arrays.columns import Columns
 from whence.arrays.encodings.base import Source
@@ -180,14 +180,11 @@ def compressed(regions: Regions, output: Shape, inn: Shape) -> Rows:
 
 
 def _first(regions: Regions, output: Shape, inn: Shape) -> Rows:
-    """A row for each pair of cells, each pair once, in the order of the outputs."""
-    if regions.out.are_single and regions.inn.are_single:
-        outs, inns = regions.out.values.all(), regions.inn.values.all()
-    else:
-        owners = regions.out.owners()
-        counts = regions.inn.lengths()[owners]
-        outs = np.repeat(regions.out.values.all(), counts)
-        inns = regions.inn.values.take(spread(regions.inn.starts.all()[:-1][owners], counts))
+    """A row for each pair of cells, each pair once; of regions one for each pair of boxes that they are made of. In the
+    order of the outputs."""
+    if not (regions.out.are_single and regions.inn.are_single):
+        return _of_regions(regions, output, inn)
+    outs, inns = regions.out.values.all(), regions.inn.values.all()
     if len(outs) > 1 and not _is_sorted(outs, inns):
         order = np.lexsort((inns, outs))
         outs, inns = outs[order], inns[order]
@@ -197,6 +194,18 @@ def _first(regions: Regions, output: Shape, inn: Shape) -> Rows:
             outs, inns = outs[new], inns[new]
     low, from_ = coordinates(outs, output), coordinates(inns, inn)
     return Rows(low, low, from_, from_, np.full(from_.shape, _STILL, np.int64))
+
+
+def _of_regions(regions: Regions, output: Shape, inn: Shape) -> Rows:
+    owners, low, high = boxes_of_lists(regions.out, output)
+    theirs, from_, to = boxes_of_lists(regions.inn, inn)
+    starts = np.searchsorted(theirs, owners)
+    counts = np.searchsorted(theirs, owners, "right") - starts
+    ours, beside = np.repeat(np.arange(len(owners)), counts), spread(starts, counts)
+    still = np.full((len(ours), len(inn)), _STILL, np.int64)
+    rows = Rows(low[ours], high[ours], from_[beside], to[beside], still)
+    keys = _columns_of(rows.low, rows.high, rows.from_)
+    return rows.at(np.lexsort(keys[::-1])) if keys else rows
 
 
 def _is_sorted(outs: Numbers, inns: Numbers) -> bool:
