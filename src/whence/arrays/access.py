@@ -42,6 +42,8 @@ class Asking:
     optimise: bool = True
     again: dict[Node, Again] = field(default_factory=dict)
     told: list[tuple[Node, Answered]] = field(default_factory=list)
+    cells: list[tuple[int, Numbers]] = field(default_factory=list)
+    """For each of `told` the input, and the cells that were asked about."""
 
 
 class Access:
@@ -96,6 +98,7 @@ class Access:
         strategy, found = self._answered(direction, cells, i, asking, to_size)
         took = time.perf_counter() - start
         asking.told.append((self.node, Answered(str(strategy), direction, len(cells), len(found), took)))
+        asking.cells.append((i, cells))
         return Found(found, ended=self._unsaid(strategy, asking))
 
     def _unsaid(self, strategy: Strategy | str, asking: Asking) -> str | None:
