@@ -39,8 +39,6 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "hstack": lambda a: np.hstack([a, a]),
     "vstack": lambda a: np.vstack([a, a]),
     "pad": lambda a: np.pad(a, 3),
-    "diagonal": np.diagonal,
-    "trace": np.trace,
     "diff": lambda a: np.diff(a, axis=0),
     "gradient": lambda a: np.gradient(a, axis=0),
     "slice": lambda a: a[10:-10:2, ::3],
@@ -50,17 +48,19 @@ MOVES: dict[str, Callable[[Any], Any]] = {
     "triu": np.triu,
     "clip": lambda a: np.clip(a, 0, 1),
     "round": np.round,
+    "dot (matrix, vector)": lambda a: np.dot(a, np.ones(a.shape[1])),
+    "outer": lambda a: np.outer(a[0], np.ones(SIDE)),
+    "kron": lambda a: np.kron(a, np.ones((2, 2))),
+    "convolve": lambda a: np.convolve(np.ravel(a), np.ones(9)),
+    "diagonal (planes)": lambda a: np.diagonal(np.reshape(a, (10, 10, -1))),
+    "trace (planes)": lambda a: np.trace(np.reshape(a, (10, 10, -1))),
 }
 MANY: dict[str, Callable[[Any], Any]] = {
     "cumsum": lambda a: np.cumsum(a, axis=1),
     "cumprod": lambda a: np.cumprod(a, axis=1),
-    "dot (matrix, vector)": lambda a: np.dot(a, a[0]),
     "matmul": lambda a: np.matmul(a, a),
-    "outer": lambda a: np.outer(a[0], a[1]),
-    "kron": lambda a: np.kron(a[:8, :8], a[:8, :8]),
     "inv": np.linalg.inv,
     "fft": lambda a: np.fft.fft(a, axis=0),
-    "convolve": lambda a: np.convolve(a[0], a[1][:9]),
 }
 
 
