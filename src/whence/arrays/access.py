@@ -122,6 +122,8 @@ class Access:
         self, direction: str, cells: Numbers, i: int, asking: Asking, size: int
     ) -> tuple[Strategy | str, Numbers]:
         if MAP in self._strategies:
+            if self.maps.keeps(i):
+                return MAP, cells
             return MAP, _gathered(_ask(self.maps, direction, cells, i), size)
         stored = self._ranked(direction)
         if not stored or self.node in asking.again:
