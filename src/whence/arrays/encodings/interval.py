@@ -4,7 +4,8 @@
 A row says: every output cell o of the box [low, high] depends on the input cells whose coordinate a lies between
 from[a] and to[a], counted from stride[a] * o[axis[a]] where the row says that a moves with that axis, and from 0 where
 not. Strides other than 1 are those of flips (-1) and slices. Where cells follow each other in C order and not by their
-coordinates (a reshape), both arrays are taken as flat.
+coordinates (a reshape), both arrays are taken as flat; where many outputs have one input (a repetition), the rows are
+of inputs, and say which outputs depend on them.
 
 Rows are made from pairs by merging neighbours, one axis after the other: first the inputs of one output cell into
 boxes, then output cells whose inputs are the same, or the same but for moving along."""
@@ -64,29 +65,79 @@ class Rows:
         return low, high
 
 
+@dataclass(frozen=True)
+class View:
+    """How a relation is looked at: the shapes that the rows' boxes, and what they say, are counted in."""
+
+    output: Shape
+    input: Shape
+    is_flat: bool = False
+    is_turned: bool = False
+
+    @property
+    def _shapes(self) -> tuple[Shape, Shape]:
+        flat = (size_of(self.output),), (size_of(self.input),)
+        return flat if self.is_flat else (self.output, self.input)
+
+    @property
+    def low(self) -> Shape:
+        return self._shapes[1 if self.is_turned else 0]
+
+    @property
+    def from_(self) -> Shape:
+        return self._shapes[0 if self.is_turned else 1]
+
+    def indexed(self, is_backward: bool) -> Shape:
+        """Of the side that the tree of boxes is over: outputs for backward questions."""
+        return self._shapes[0 if is_backward else 1]
+
+    def of(self, regions: Regions) -> Regions:
+        return regions.turned() if self.is_turned else regions
+
+    def columns(self, i: int) -> dict[str, Ints]:
+        told = {f"{i}.flat": self.is_flat, f"{i}.turned": self.is_turned}
+        return {name: np.array([1], np.int64) for name, is_so in told.items() if is_so}
+
+    @classmethod
+    def read(cls, columns: Columns, i: int, output: Shape, inn: Shape) -> View:
+        return cls(output, inn, f"{i}.flat" in columns, f"{i}.turned" in columns)
+
+
+def _best_view(regions: Regions, output: Shape, inn: Shape) -> View:
+    """The one in which some of the pairs make the fewest rows, where that is much fewer than as they are."""
+    plain = View(output, inn)
+    if not (regions.out.are_single and regions.inn.are_single):
+        return plain
+    some = Regions.pairs(regions.out.values.part(0, _SAMPLE), regions.inn.values.part(0, _SAMPLE))
+    best, least = plain, len(compressed(some, output, inn)) / 4
+    for is_flat, is_turned in ((False, True), (True, False), (True, True)) if least > 4 else ():
+        view = View(output, inn, is_flat, is_turned)
+        rows = len(compressed(view.of(some), view.low, view.from_))
+        if rows < least:
+            best, least = view, rows
+    return best
+
+
 class Interval:
     def __init__(self, columns: Columns, maps: Maps, direction: str) -> None:
         self._maps = maps
         self._is_backward = direction == "backward"
-        self._rows, self._trees, self._shapes = [], [], []
+        self._rows, self._trees, self._views = [], [], []
         for i, shape in enumerate(maps.input_shapes):
-            shapes = maps.output_shape, shape
-            if f"{i}.flat" in columns:
-                shapes = _flat(*shapes)
-            self._shapes.append(shapes)
-            self._rows.append(_read(columns, str(i), len(shapes[0]), len(shapes[1])))
-            self._trees.append(BoxTree.read(columns, f"{i}.tree", len(shapes[0 if self._is_backward else 1])))
+            view = View.read(columns, i, maps.output_shape, shape)
+            self._views.append(view)
+            self._rows.append(_read(columns, str(i), len(view.low), len(view.from_)))
+            self._trees.append(BoxTree.read(columns, f"{i}.tree", len(view.indexed(self._is_backward))))
 
     @staticmethod
     def encode(source: Source, direction: str) -> Columns:
         made: dict[str, Any] = {}
         for i in range(source.inputs):
-            regions, shapes = source.regions(i), (source.maps.output_shape, source.shape(i))
-            if _better_flat(regions, *shapes):
-                made[f"{i}.flat"] = np.array([1], np.int64)
-                shapes = _flat(*shapes)
-            rows = compressed(regions, *shapes)
-            boxes = (rows.low, rows.high) if direction == "backward" else rows.hulls()
+            regions = source.regions(i)
+            view = _best_view(regions, source.maps.output_shape, source.shape(i))
+            made |= view.columns(i)
+            rows = compressed(view.of(regions), view.low, view.from_)
+            boxes = (rows.low, rows.high) if (direction == "backward") != view.is_turned else rows.hulls()
             order = z_order(*boxes)
             rows = rows.at(order)
             made |= _columns(rows, str(i))
@@ -98,15 +149,24 @@ class Interval:
         return cls(columns, maps, direction)
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
-        output, shape = self._shapes[i]
-        for asked, rows in self._met(cells, i, output, self._is_backward, outputs=True):
+        return self._against(cells, i) if self._views[i].is_turned else self._along(cells, i)
+
+    def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        return self._along(cells, i) if self._views[i].is_turned else self._against(cells, i)
+
+    def _along(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        """From the boxes of the rows to what they say."""
+        view = self._views[i]
+        shape, indexed = view.from_, self._is_backward != view.is_turned
+        for asked, rows in self._met(cells, i, view.low, indexed, outputs=True):
             low, high = np.maximum(rows.low, asked[0]), np.minimum(rows.high, asked[1])
             moved = _unfolded(replace(rows, low=low, high=high))
             yield from cells_of(*moved.hulls(), shape)
 
-    def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
-        shape, inn = self._shapes[i]
-        for asked, rows in self._met(cells, i, inn, not self._is_backward, outputs=False):
+    def _against(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        view = self._views[i]
+        shape, indexed = view.low, self._is_backward == view.is_turned
+        for asked, rows in self._met(cells, i, view.from_, indexed, outputs=False):
             several = _shared(rows) & (asked[0] != asked[1]).any(axis=1)
             if several.any():  # a diagonal: each cell for itself
                 asked, rows = _split(asked, rows, several)
@@ -152,20 +212,6 @@ def _meeting(low: Ints, high: Ints, from_: Ints, to: Ints, stride: Ints) -> tupl
     first = -((np.where(turned, from_ - high, to - low)) // step)  # rounded up
     last = np.where(turned, low - to, high - from_) // step
     return first, last
-
-
-def _flat(output: Shape, inn: Shape) -> tuple[Shape, Shape]:
-    return (size_of(output),), (size_of(inn),)
-
-
-def _better_flat(regions: Regions, output: Shape, inn: Shape) -> bool:
-    """Whether some of the pairs make fewer rows by their numbers than by their coordinates."""
-    singles = regions.out.are_single and regions.inn.are_single
-    if not singles or not len(regions) or (len(output) < 2 and len(inn) < 2):
-        return False
-    some = Regions.pairs(regions.out.values.part(0, _SAMPLE), regions.inn.values.part(0, _SAMPLE))
-    rows = len(compressed(some, output, inn))
-    return rows > 16 and 4 * len(compressed(some, *_flat(output, inn))) < rows
 
 
 def _shared(rows: Rows) -> NDArray[np.bool_]:
@@ -290,8 +336,11 @@ def _merge_outputs(rows: Rows, d: int) -> Rows:
         ways = [way for way in ways if sum(way) <= 1 or all(way)]
     # Some rows in a row tell which ways merge, and which most.
     sample = rows.at(slice(0, _SAMPLE))
-    ways = list(dict.fromkeys([*ways, *_strides(sample, d)]))
     left = {way: len(_merged_along(sample, d, way, sort=True)) for way in ways}
+    strides = [way for way in _strides(sample, d) if way not in left]
+    left |= {way: len(_merged_along(sample, d, way, sort=True)) for way in strides}
+    # What is near each other by chance has strides, too: others than none and one must tell much more.
+    ways += [way for way in strides if 4 * left[way] < min(left[other] for other in ways)]
     ways = sorted(
         (way for way in ways if left[way] < len(sample)), key=lambda way: (left[way], sum(map(abs, way)), way)
     )
