@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOST_REMEMBERED = 1000  # steps of queries whose times are kept with a run
-_ALL_REMEMBERED = 100  # steps until which every query is remembered, and then every tenth
+_ALL_REMEMBERED = 500  # steps until which every query is remembered, and then every tenth
 
 
 @dataclass(frozen=True)
