@@ -4,6 +4,7 @@ How many cells a question brings tells little of what it takes: those of a star 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from whence.model import StoreError
 MOST = 6
 """Sets of one operator in one direction."""
 _MOST_RANGES = 50_000
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,26 @@ class Set:
         return hash((self.i, len(self.starts), int(self.lengths.sum())))
 
 
-def keep(folder: Path, node: int, direction: str, asked: Set) -> bool:
-    """Whether there is room for more."""
-    known = read(folder, node, direction)
-    if asked not in known and len(known) < MOST and len(asked.starts) <= _MOST_RANGES:
-        with suppress(OSError):  # a store that may only be read, or another process that was here first
-            columns = {"i": np.array([asked.i], np.int64), "starts": asked.starts, "lengths": asked.lengths}
-            Columns.of(columns).write(_path(folder, node, direction, len(known)))
-    return len(known) + 1 < MOST
+class Memory:
+    """What one run remembers. It looks at the first questions only, since looking takes time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[tuple[int, str], list[Set]] = {}
+        self._looked: Counter[tuple[int, str]] = Counter()
+
+    def keep(self, node: int, direction: str, cells: Numbers, i: int) -> None:
+        side = (node, direction)
+        self._looked[side] += 1
+        if self._looked[side] > _LOOKED_AT:
+            return
+        known = self._known.setdefault(side, read(self._folder, *side))
+        asked = Set.of(cells, i)
+        if len(known) < MOST and len(asked.starts) <= _MOST_RANGES and asked not in known:
+            with suppress(OSError):  # a store that may only be read, or another process that was here first
+                columns = {"i": np.array([i], np.int64), "starts": asked.starts, "lengths": asked.lengths}
+                Columns.of(columns).write(_path(self._folder, *side, len(known)))
+            known.append(asked)
 
 
 def read(folder: Path, node: int, direction: str) -> list[Set]:

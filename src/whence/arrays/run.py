@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays import remembered
 from whence.arrays.access import Access, Asking, Found
 from whence.arrays.cells import Cells, Numbers, Shape, as_set
 from whence.arrays.columns import Columns
@@ -25,6 +24,7 @@ from whence.arrays.folder import Folder
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, modes_of
 from whence.arrays.query import Query
+from whence.arrays.remembered import Memory
 from whence.arrays.tables import Tables
 from whence.arrays.workflow import Node, Workflow
 from whence.model import SessionClosed
@@ -94,7 +94,7 @@ class Run:
         self._accesses: dict[Node, Access] = {}
         self._lock = threading.RLock()
         self._remembered = self._queries = 0
-        self._full: set[tuple[int, str]] = set()  # of what no more questions are remembered
+        self._memory = Memory(folder.path)
 
     # --- arrays
 
@@ -236,13 +236,9 @@ class Run:
             for node, told in asking.told
         ]
         for (node, told), (i, cells) in zip(asking.told, asking.cells, strict=True):
-            side = (self._number[node], told.direction)
-            if side in self._full:
-                continue
             assert node.operator is not None
-            chooses = Mode.MAP not in modes_of(node.operator)
-            if not chooses or not remembered.keep(self._folder.path, *side, remembered.Set.of(cells, i)):
-                self._full.add(side)
+            if Mode.MAP not in modes_of(node.operator):
+                self._memory.keep(self._number[node], told.direction, cells, i)
         with suppress(OSError):  # a store that may only be read
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(self._folder.path / "asked.jsonl", flags, 0o600), "w") as file:
