@@ -33,8 +33,7 @@ def predictions(w: Any, args: Any) -> Result:
                     tick(f"{step} {text}")
                     plan = w.strategy(workload=workload, workflow=wf, force={step: text})
                     cost = plan.costs[step][text]
-                    forced = {**dict.fromkeys(steps, "Blackbox"), step: text}
-                    runs = [w.execute(wf, inputs, strategies=forced) for _ in range(args.rounds)]
+                    runs = [w.execute(wf, inputs, strategies={step: text}) for _ in range(args.rounds)]
                     kept = runs[-1]
                     through = [q for q in questions if step in on_path(q)]
                     seconds = _of_step(kept, step, through)
@@ -76,7 +75,7 @@ def predictions(w: Any, args: Any) -> Result:
         rows,
         {kind: round(part, 3) for kind, part in within.items()},
         [
-            f"one strategy of one operator at a time, all others Blackbox; run time: the least of {args.rounds} runs; "
+            f"one strategy of one operator at a time, all others as without a plan; run time: the least of {args.rounds} runs; "
             "query: one step, the least of three times, mean over the questions",
             busy(),
         ],

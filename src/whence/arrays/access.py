@@ -72,7 +72,7 @@ class Access:
         self._rerun = rerun
         self._rerun_seconds = seconds
         self._silent = silent
-        # How many cells were too many for what is stored, and how often in a row: once may be the machine's fault.
+        # How many cells were too many for what is stored, and how often: once may be the machine's fault.
         self._slow: dict[tuple[Strategy, str], tuple[int, int]] = {}
         self._lock = threading.Lock()
 
@@ -145,7 +145,8 @@ class Access:
         """From what is stored, unless that takes longer than a rerun."""
         gathering = Gathering(size)
         encoding = self._open(strategy)
-        until: float | None = time.perf_counter() + max(self._rerun_seconds, _SHORT)
+        start, most = time.perf_counter(), max(self._rerun_seconds, _SHORT)
+        until: float | None = start + most
         for part in _ask(encoding, direction, cells, i):
             gathering.add(part)
             if gathering.is_whole:
@@ -159,8 +160,9 @@ class Access:
                 except NonDeterministic:
                     until = None
         with self._lock:
-            if len(cells) >= self._slow.get((strategy, direction), (0, 0))[0]:
-                self._slow.pop((strategy, direction), None)
+            many, times = self._slow.get((strategy, direction), (0, 0))
+            if times and len(cells) >= many and time.perf_counter() - start < most / 2:
+                del self._slow[strategy, direction]  # it was the machine
         return strategy, gathering.result()
 
     def _ranked(self, direction: str) -> list[Strategy]:
