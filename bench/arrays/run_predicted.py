@@ -75,7 +75,8 @@ def predictions(w: Any, args: Any) -> Result:
         rows,
         {kind: round(part, 3) for kind, part in within.items()},
         [
-            f"one strategy of one operator at a time, all others as without a plan; run time: the least of {args.rounds} runs; "
+            "one strategy of one operator at a time, all others as without a plan; "
+            f"run time: the least of {args.rounds} runs; "
             "query: one step, the least of three times, mean over the questions",
             busy(),
         ],
