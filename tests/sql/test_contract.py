@@ -65,8 +65,8 @@ def check(w: whence.Session, query: Query, tables: Tables) -> None:
         assert {r.rid for r in reading.rows.select("rid").collect()} == {
             rid for number, rid in everything if number == reading.number
         }
-    if trace.exact:
-        assert trace.verify().ok
+    assert trace.exact, trace.notes
+    assert trace.verify().ok
     check_counts(trace)
     check_forward(w, query, df, expected)
 
