@@ -19,7 +19,8 @@ from pathlib import Path
 import pyspark
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
-OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -Xmn512m"
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPTIONS = f"{SHORT} -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
 SETTINGS = {
     "spark.buffer.pageSize": "256k",
     "spark.ui.showConsoleProgress": "false",
@@ -74,7 +75,7 @@ def environment() -> dict[str, str]:
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return {
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
-        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LAUNCHER_OPTS": SHORT,
     }
 
 

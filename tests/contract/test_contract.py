@@ -26,8 +26,6 @@ from contract.naive import (
 )
 from whence.debug.crossing import forward_all
 
-pytestmark = pytest.mark.usefixtures("tiny")
-
 TABLES: Tables = {
     "a": [(0, 1), (1, 2), (1, 2), (2, 3), (5, -1), (4, 4)],
     "b": [(1, 1), (2, 2), (2, 5), (7, 2)],

@@ -6,6 +6,7 @@ where it is used. A process with threads must not fork, so these libraries are t
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -15,7 +16,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ["JE_ARROW_MALLOC_CONF"] = "background_thread:false"
 
 for name in ("pyspark.worker", "numpy", "pandas", "pyarrow", "pyspark.sql.pandas.serializers"):
-    importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # what is not installed, no worker needs
+        importlib.import_module(name)
 
 if __name__ == "__main__":
     tasks = Path("/proc/self/task")

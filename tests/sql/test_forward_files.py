@@ -34,12 +34,12 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def tables(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("forward")
     for name, rows, schema in (("l", LEFT, "id int, k string, v int"), ("r", RIGHT, "id int, k string, w int")):
-        frame = tiny.createDataFrame(rows, schema)
+        frame = spark.createDataFrame(rows, schema)
         frame.coalesce(1).write.parquet(str(folder / name))
-        tiny.read.parquet(str(folder / name)).createOrReplaceTempView(name)
+        spark.read.parquet(str(folder / name)).createOrReplaceTempView(name)
     return folder
 
 

@@ -16,10 +16,10 @@ REPORT = """
 
 
 @pytest.fixture(scope="module")
-def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    tiny.sql(ORDERS).createOrReplaceTempView("wn_orders")
-    tiny.sql(CUSTOMERS).createOrReplaceTempView("wn_customers")
-    with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
+def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
+    spark.sql(ORDERS).createOrReplaceTempView("wn_orders")
+    spark.sql(CUSTOMERS).createOrReplaceTempView("wn_customers")
+    with whence.attach(spark, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 
 
