@@ -76,7 +76,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         spark.catalog.dropTempView(view)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def negative(session: whence.Session) -> whence.Trace:
     return session.backward(session.spark.sql(TOTALS).where("total < 0"))
 
