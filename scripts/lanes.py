@@ -55,7 +55,7 @@ def seconds(results: Path) -> dict[str, float]:
 
 
 def reached(results: Path) -> int:
-    """Prints which lines were reached. Fails below the figure in pyproject.toml."""
+    """Prints which lines were reached. Fails below the `fail_under` of pyproject.toml, if there is one."""
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "-q", *map(str, results.glob("coverage.*"))], cwd=ROOT, check=True)
     return subprocess.run([*coverage, "report", "--skip-covered"], cwd=ROOT, check=False).returncode
