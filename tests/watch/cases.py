@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from releases import RELEASE
+from releases import has
 
 Statement = str | Callable[[Any, str], Any]
 
@@ -33,7 +33,7 @@ def table(name: str, format: str = "USING parquet", columns: str = "id INT, name
 
 HIVE = "STORED AS TEXTFILE"
 # Those of this release; Spark has XML since 4.0.
-FORMATS = ("parquet", "json", "csv", "orc", "text", "xml")[: 6 if RELEASE >= (4, 0) else 5]
+FORMATS = ("parquet", "json", "csv", "orc", "text", "xml")[: 6 if has("4.0") else 5]
 
 
 def _csv(spark: Any, home: str) -> None:
