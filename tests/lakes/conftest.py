@@ -44,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         jars = [path for name in JARS[release] for path in maven.jars(name, alone=True)]
     except maven.Unavailable as reason:
         pytest.skip(f"the jars of Delta and Iceberg cannot be had: {reason}")
+    sys.path.append(str(jars[0]))  # Delta's own Python is in there
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = tmp_path_factory.mktemp("spark")
     builder = (

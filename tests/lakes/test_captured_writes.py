@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import whence
+from releases import since
 
 KINDS = {"delta": "default", "iceberg": "ice.shop"}
 PARTS: dict[str, list[tuple[object, ...]]] = {
@@ -153,6 +154,54 @@ def test_merge_with_rows_that_the_source_lacks(shop: Shop) -> None:
             WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 'lonely'"""
         )
     assert shop.rows() == [(1, "lonely"), (2, "B"), (5, "E")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+
+
+@pytest.mark.parametrize("shop", ["delta"], indirect=True)
+def test_changes_said_in_python_by_delta(shop: Shop) -> None:
+    from delta.tables import DeltaTable
+
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    news = shop.file("news", [(2, "B"), (4, "gone"), (5, "e")])
+    shop.create()
+    table = DeltaTable.forName(shop.spark, shop.table)
+    with shop.w.capture():
+        one.coalesce(1).writeTo(shop.table).append()
+        table.update("id = 1", {"v": "concat(v, '!')"})
+        table.delete(F.col("id") == 3)
+        (
+            table.alias("t")
+            .merge(news.alias("s"), "t.id = s.id")
+            .whenMatchedDelete("s.v = 'gone'")
+            .whenMatchedUpdate(set={"t.v": F.concat("t.v", "s.v")})
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+    assert shop.rows() == [(1, "a!"), (2, "bB"), (5, "e")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+    with shop.w.capture():  # a column of the DataFrame that was there before
+        table.delete(table.toDF()["id"] == 5)
+    assert shop.rows() == [(1, "a!"), (2, "bB")]
+    trace = shop.w.backward(shop.spark.table(shop.table).where("id = 1"))
+    assert told(trace) in ({"one": [(1, "a")]}, {"sales": [(1, "a!")]})
+    assert bool(trace.ended) == ("sales" in trace.sources)
+
+
+@since("4.0", "mergeInto")
+def test_merge_into(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    news = shop.file("news", [(2, "B"), (5, "e")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        merging = news.alias("s").mergeInto(shop.table, F.expr(f"{shop.table}.id = s.id"))
+        merging = merging.whenMatched().update({"v": F.expr(f"concat({shop.table}.v, s.v)")})
+        merging.whenNotMatched().insertAll().whenNotMatchedBySource(F.expr("v = 'c'")).delete().merge()
+    assert shop.rows() == [(1, "a"), (2, "bB"), (5, "e")]
     assert shop.traced("id = 1") == {"one": [(1, "a")]}
     assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
     assert shop.traced("id = 5") == {"news": [(5, "e")]}
