@@ -12,13 +12,14 @@ BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arr
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
 	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
 
-.PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in two lanes side by side"
-	@echo "make test-services  tests that start servers, clusters and sessions of their own"
+	@echo "make test-services  tests that start servers, clusters and sessions of their own: the next three"
+	@echo "make test-processes  databases, brokers, browsers, separate executors: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
@@ -43,8 +44,10 @@ test:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes tests/recipes tests/cluster tests/examples $(SERVICES))
 
-# What starts servers, clusters or many sessions of its own.
-test-services:
+test-services: test-processes test-cluster test-lakes
+
+# What starts servers or many sessions of its own, in some minutes.
+test-processes:
 	@$(SETUP) dev
 	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
 
