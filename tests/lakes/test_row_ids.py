@@ -20,7 +20,6 @@ KEEPING = {
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """An empty table that keeps ids of its rows."""
     name, setting = KEEPING[request.param]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.sql(f"CREATE TABLE {name} (id bigint, v string) USING {request.param} TBLPROPERTIES ({setting})")
     yield name
@@ -55,6 +54,25 @@ def test_a_row_is_the_same_in_a_rewritten_file(w: whence.Session, spark: SparkSe
         assert sorted(row.id for row in w.backward(before)["kept"].collect()) == shown == [1, 2, 3]
     except whence.SourceChanged:  # as the format keeps a table's state, or brings it up to date
         assert shown == [1, 2, 3, 4]
+
+
+def test_a_captured_query_outlives_the_files_that_it_read(
+    w: whence.Session, spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'a')")
+    with w.capture():
+        spark.table(table).groupBy("v").count().write.parquet(str(tmp_path / "report"))
+    asked = spark.read.parquet(str(tmp_path / "report")).where("v = 'a'")
+    before = w.backward(asked)
+    records = sorted(row.record for row in before.associations().collect())
+    compact(spark, table)
+    with whence.attach(spark, store=tmp_path / "store") as later:
+        trace = later.backward(asked)
+        assert trace.notes == ()
+        assert sorted(tuple(row) for row in trace["kept"].collect()) == [(1, "a"), (3, "a")]
+        assert sorted(row.record for row in trace.associations().collect()) == records
+        assert trace.verify().ok
 
 
 def test_the_versions_of_a_row(w: whence.Session, spark: SparkSession, table: str, tmp_path: Path) -> None:

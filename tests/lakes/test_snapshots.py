@@ -20,7 +20,6 @@ TABLES = {"delta": "default.orders", "iceberg": "ice.shop.orders"}
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """A table of five rows, and of one snapshot."""
     name = TABLES[request.param]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.createDataFrame(ROWS, SCHEMA).coalesce(1).createOrReplaceTempView("first_rows")
     spark.sql(f"CREATE TABLE {name} USING {request.param} AS SELECT * FROM first_rows")

@@ -34,7 +34,7 @@ def methods(spark: SparkSession) -> Mapping[tuple[type, str], str]:
 
         found[MergeIntoWriter, "merge"] = "merge_into"
     if "delta.tables" in sys.modules or "delta" in (spark.conf.get("spark.sql.extensions", None) or "").lower():
-        with contextlib.suppress(ImportError, AttributeError):  # only its jars are there
+        with contextlib.suppress(Exception):  # only its jars are there, or a package that needs what is not
             from delta.tables import DeltaMergeBuilder, DeltaTable  # type: ignore[import-not-found,unused-ignore]
 
             found[DeltaTable, "delete"] = "delta_delete"
