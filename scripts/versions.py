@@ -215,7 +215,6 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", choices=RELEASES, help="these releases")
     parser.add_argument("--ci", action="store_true", help="a few tests of each front end, in a minute")
     arguments, options = parser.parse_known_args()
-    found: dict[str, Release] = {}
     bad: list[str] = []
     for release in arguments.only or RELEASES:
         begun = time.monotonic()
@@ -228,13 +227,12 @@ def main() -> int:
             bad.append(f"Spark {pyspark}: the tests could not be run")
             continue
         rooms, reasons = counted(results)
-        found[release] = Release(pyspark, java, python, date.today().isoformat(), rooms, reasons)
+        if not arguments.ci and not options:
+            write({release: Release(pyspark, java, python, date.today().isoformat(), rooms, reasons)})
         outcome = sum(rooms.values(), Outcome())
         print(f"=== Spark {pyspark}: {outcome}, {time.monotonic() - begun:.0f} s", flush=True)
         if outcome.failed:
             bad.append(f"Spark {pyspark}: {outcome.failed} failed")
-    if found and not arguments.ci and not options:
-        write(found)
     for line in bad:
         print(line, file=sys.stderr)
     return 1 if bad else 0

@@ -104,7 +104,7 @@ def test_the_versions_of_a_row(w: whence.Session, spark: SparkSession, table: st
     assert last.note is not None
     assert "outside of any capture" in last.note
     assert last.at is not None
-    text = str(w.history(table, where="id = 2"))
+    text = str(told)
     assert "kept, row 1" in text
     assert "from fixes: id=2, v=B" in text
     assert "kept" in told._repr_html_()
@@ -122,5 +122,6 @@ def test_what_has_no_versions(w: whence.Session, spark: SparkSession, table: str
         w.history(spark.table(plain))
     spark.sql(f"DROP TABLE {plain}")
     spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(101)")
+    assert [one.what for one in w.history(table, where="id = 100")] == ["made"]
     with pytest.raises(whence.WhenceError, match="up to 100 rows"):
         w.history(spark.table(table))

@@ -43,8 +43,8 @@ class Release:
             found = getattr(found, part)
         return found.Dataset
 
-    def expression(self, column: JavaObject) -> JavaObject:
-        return self._jvm.org.apache.spark.sql.classic.ExpressionUtils.expression(column)
+    def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
+        return session.expression(column)
 
     def appended(self, seq: JavaObject, more: JavaObject) -> JavaObject:
         return seq.appendedAll(more)
@@ -76,7 +76,7 @@ class Spark3(Release):
                 return names[:arity]
         raise AttributeError(f"The fields of {kind.getName()} have no names in this release of Spark.")
 
-    def expression(self, column: JavaObject) -> JavaObject:
+    def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
         return column.expr()
 
     def appended(self, seq: JavaObject, more: JavaObject) -> JavaObject:

@@ -109,14 +109,14 @@ def delta_merged(c: Catalyst, builder: Any) -> Change | None:
 
 
 def _clause(c: Catalyst, said: Any, *, deletes: bool) -> Clause:
-    condition = said.condition().get() if said.condition().isDefined() else None
+    condition = c.said(said.condition().get()) if said.condition().isDefined() else None
     if deletes:
         return Clause(condition, deletes=True)
     sets: list[Set] = []
     for action in c.items(said.actions()):
         if class_name(action) == "UnresolvedStar":
             return Clause(condition)
-        sets.append(([str(part) for part in c.items(action.targetColNameParts())], action.expr()))
+        sets.append(([str(part) for part in c.items(action.targetColNameParts())], c.said(action.expr())))
     return Clause(condition, sets)
 
 
