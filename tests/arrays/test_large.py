@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from whence.arrays import Mode, Operator, Workflow
@@ -148,6 +148,8 @@ def test_boxes_and_trees(data):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-(2**62), 2**62), max_size=30), st.lists(st.integers(-(2**62), 2**62), max_size=5))
+@example([1 - 2**62], [2**62])
+@example([-(2**62), 0, 2**62], [2**62, -(2**62)])
 def test_columns(tmp_path_factory, values, needles):
     path = tmp_path_factory.mktemp("columns") / "c"
     columns = {"a": np.array(values, np.int64), "b": np.arange(5) * 3, "sorted": np.sort(np.array(values, np.int64))}

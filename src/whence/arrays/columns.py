@@ -58,12 +58,17 @@ class Even(Column):
         return np.arange(start, min(stop, self.length), dtype=np.int64) * self.step + self.start
 
     def find(self, values: Numbers, side: str = "left") -> Numbers:
-        off = values - self.start
-        if self.step > 0:
-            places = off // self.step + 1 if side == "right" else -(-off // self.step)
-        else:  # all are equal
-            places = np.where(off >= 0 if side == "right" else off > 0, self.length, 0)
-        return np.clip(places, 0, self.length)
+        if not self.length:
+            return np.zeros(len(values), np.int64)
+        last = self.start + self.step * (self.length - 1)
+        if self.step == 0:  # all are equal
+            places = np.where(values == self.start, self.length if side == "right" else 0, 0)
+        else:
+            whole, rest = np.divmod(_above(np.clip(values, self.start, last), self.start), np.uint64(self.step))
+            places = whole.astype(np.int64) + (1 if side == "right" else rest > 0)
+        places[values < self.start] = 0
+        places[values > last] = self.length
+        return places
 
 
 class Narrow(Column):
@@ -83,10 +88,9 @@ class Narrow(Column):
 
     def find(self, values: Numbers, side: str = "left") -> Numbers:
         # The needles are narrowed, not the column widened: that would read and copy all of it.
-        off = values - self.base
-        top = int(np.iinfo(self.packed.dtype).max)
-        low, high = off < 0, off > top
-        needles = np.clip(off, 0, top).astype(self.packed.dtype)
+        top = min(self.base + int(np.iinfo(self.packed.dtype).max), int(np.iinfo(np.int64).max))
+        low, high = values < self.base, values > top
+        needles = _above(np.clip(values, self.base, top), self.base).astype(self.packed.dtype)
         places: Numbers = np.searchsorted(self.packed, needles, "right" if side == "right" else "left")
         places[low] = 0
         places[high] = len(self.packed)
@@ -97,6 +101,12 @@ class Narrow(Column):
         if self.base:
             wide += self.base
         return wide
+
+
+def _above(values: Numbers, base: int) -> NDArray[np.uint64]:
+    """How far values lie above one that none is below: without a sign, since that may take all 64 bits."""
+    above: NDArray[np.uint64] = values.astype(np.uint64) - np.int64(base).astype(np.uint64)
+    return above
 
 
 def pack(values: NDArray[Any] | Column) -> Column:
