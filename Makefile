@@ -6,11 +6,15 @@ LAKES ?= 4.0
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
+# An archive of Spark's classes, with which JVMs start in half the time: made once in an environment.
+QUICK = $(JAVA) && $(BIN)/python tests/jvm.py
 BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve yesterday
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
 	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
+# Tests that have a command of their own.
+ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
 .PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
@@ -26,7 +30,7 @@ help:
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
-	@echo "make coverage   all tests, and which lines they reach (slower)"
+	@echo "make coverage   the tests, in the same lanes, and which lines they reach (slower)"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
 	@echo "make site       the documentation's site, into site/"
@@ -42,14 +46,14 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without tests/docs tests/lakes tests/recipes tests/cluster tests/examples $(SERVICES))
+	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES))
 
 test-services: test-processes test-cluster test-lakes
 
 # What starts servers or many sessions of its own, in some minutes.
 test-processes:
 	@$(SETUP) dev
-	@$(JAVA) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
+	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
 
 # Spark's standalone cluster on loopback, and stores that it reaches. What is not to be had is said.
 test-cluster:
@@ -87,7 +91,7 @@ fuzz:
 
 coverage:
 	@$(SETUP) dev
-	@$(JAVA) && $(BIN)/pytest --ignore=tests/docs --ignore=tests/lakes --ignore=tests/recipes --cov --cov-report=term:skip-covered $(ARGS)
+	@$(QUICK) && $(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) --coverage $(ARGS)
 
 check:
 	@$(SETUP) dev
@@ -95,7 +99,7 @@ check:
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	@$(JAVA) && $(BIN)/pytest tests/docs $(ARGS)
+	@$(QUICK) && $(BIN)/pytest tests/docs $(ARGS)
 
 docs:
 	@$(SETUP) dev

@@ -1,12 +1,13 @@
 """Runs test files in lanes side by side, each lane one pytest with a Spark session of its own.
 
-Most tests wait for Spark's latency, not for a core, so that two lanes take little more than half the time of one. Files
-are dealt out by how long they took the last time (tests/durations.json; `--remember` writes it anew)."""
+The lanes take their files from one queue (lane.py), those first that took longest the last time (tests/durations.json;
+`--remember` writes it anew), so that all of them end together."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,25 +23,25 @@ UNKNOWN = 10.0  # seconds, of a file that nobody has timed
 NOTHING_THERE = 5  # pytest's exit code when no test was selected
 
 
-def dealt(files: list[str], lanes: int) -> list[list[str]]:
-    """The longest first, each to the lane that has the least to do."""
+def in_turn(files: list[str]) -> list[str]:
+    """The longest first, so that the lanes end together."""
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    hands: list[tuple[float, list[str]]] = [(0.0, []) for _ in range(lanes)]
-    for file in sorted(files, key=lambda f: (-known.get(f, UNKNOWN), f)):
-        least = min(range(lanes), key=lambda i: hands[i][0])
-        hands[least] = (hands[least][0] + known.get(file, UNKNOWN), [*hands[least][1], file])
-    # Within a lane files of one folder stand together: they share what their folder sets up.
-    return [sorted(hand) for _, hand in hands if hand]
+    return sorted(files, key=lambda file: (-known.get(file, UNKNOWN), file))
 
 
-def run(lane: int, files: list[str], options: list[str], results: Path, codes: dict[int, int]) -> None:
-    xml = results / f"{lane}.xml"
-    command = [sys.executable, "-m", "pytest", f"--junitxml={xml}", "-q", *options, *files]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def run(lane: int, results: Path, coverage: bool, options: list[str], codes: dict[int, int]) -> None:
+    python = [sys.executable, *(["-m", "coverage", "run"] if coverage else [])]
+    lists = [str(results / "files"), str(results / "queue")]
+    command = [*python, "scripts/lane.py", *lists, f"--junitxml={results / f'{lane}.xml'}", *options]
+    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}")}
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert process.stdout is not None
     for line in process.stdout:
         print(f"{lane}| {line}", end="", flush=True)
     codes[lane] = process.wait()
+    print(f"{lane}| has nothing left to do", flush=True)
 
 
 def seconds(results: Path) -> dict[str, float]:
@@ -53,11 +54,19 @@ def seconds(results: Path) -> dict[str, float]:
     return {file: round(took, 1) for file, took in sorted(found.items()) if file}
 
 
+def reached(results: Path) -> int:
+    """Prints which lines were reached. Fails below the `fail_under` of pyproject.toml, if there is one."""
+    coverage = [sys.executable, "-m", "coverage"]
+    subprocess.run([*coverage, "combine", "-q", *map(str, results.glob("coverage.*"))], cwd=ROOT, check=True)
+    return subprocess.run([*coverage, "report", "--skip-covered"], cwd=ROOT, check=False).returncode
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files of tests")
     parser.add_argument("--without", nargs="*", default=[], help="folders and files that are left out")
     parser.add_argument("--lanes", type=int, default=2)
+    parser.add_argument("--coverage", action="store_true", help="say which lines of whence the tests reach")
     parser.add_argument("--remember", action="store_true", help="write down how long each file took")
     arguments, options = parser.parse_known_args()
     left_out = [(ROOT / path).resolve() for path in arguments.without]
@@ -70,16 +79,18 @@ def main() -> int:
     begun = time.monotonic()
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as results:
-        hands = dealt(files, arguments.lanes)
+        for name in ("files", "queue"):
+            (Path(results) / name).write_text("\n".join(in_turn(files)))
         threads = [
-            threading.Thread(target=run, args=(lane, hand, options, Path(results), codes))
-            for lane, hand in enumerate(hands, 1)
+            threading.Thread(target=run, args=(lane, Path(results), arguments.coverage, options, codes))
+            for lane in range(1, min(arguments.lanes, len(files)) + 1)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         took = seconds(Path(results))
+        short = reached(Path(results)) if arguments.coverage else 0
     if arguments.remember:
         before = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
         known = {file: s for file, s in sorted({**before, **took}.items()) if (ROOT / file).exists()}
@@ -87,7 +98,7 @@ def main() -> int:
     longest = sorted(took.items(), key=lambda item: -item[1])[:15]
     print("\nlongest files: " + ", ".join(f"{file} {s:.0f} s" for file, s in longest))
     print(f"{len(files)} files in {len(codes)} lanes, {time.monotonic() - begun:.0f} s: exit codes {codes}")
-    return max((code for code in codes.values() if code != NOTHING_THERE), default=0)
+    return max(short, *(code for code in codes.values() if code != NOTHING_THERE), 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Programs that tests need a process of their own for run beside the other tests, one after the other.
 
-A test module says `BESIDE = {name: prepare}`; `prepare(home)` gives the command. When tests of that module are to
-run, its programs are started right after collection, and the fixture `beside` waits for the one that a test asks for.
+A test module says `BESIDE = {name: prepare}`; `prepare(home)` gives the command. When the first test of the module asks
+for the fixture `beside`, all its programs are started, and the fixture waits for the one that a test asks for.
 """
 
 from __future__ import annotations

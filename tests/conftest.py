@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import jvm
 import whence
 from beside import Beside
 
-# Tests run each piece of code a few times: the second compiler would cost more than it gives.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _BESIDE = pytest.StashKey[Beside]()
 
 
@@ -30,7 +29,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.ansi.enabled", "true")  # as it is by default since 4.0
         .config("spark.default.parallelism", "2")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} {QUICK_START}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
+        .config("spark.python.daemon.module", "warm_daemon")
+        .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent / "daemon"))
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .getOrCreate()
@@ -42,19 +43,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Tests make a key of their own, and leave that of whoever runs them alone."""
+    for name, value in jvm.environment().items():
+        os.environ.setdefault(name, value)
     os.environ.pop("WHENCE_KEY", None)
     os.environ["XDG_CONFIG_HOME"] = str(session.config._tmp_path_factory.mktemp("config"))  # type: ignore[attr-defined]
-
-
-@pytest.hookimpl
-def pytest_collection_finish(session: pytest.Session) -> None:
-    if session.config.option.collectonly:
-        return
-    programs = session.config.stash[_BESIDE] = Beside()
-    factory = session.config._tmp_path_factory  # type: ignore[attr-defined]
-    for module in dict.fromkeys(getattr(item, "module", None) for item in session.items):
-        for name, prepare in getattr(module, "BESIDE", {}).items():
-            programs.add(name, prepare, factory.mktemp(name))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -62,13 +54,48 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.stash[_BESIDE].end()
 
 
-@pytest.fixture(scope="session")
-def beside(request: pytest.FixtureRequest) -> Beside:
-    """Waits for a program that was started beside the tests (beside.py)."""
-    return request.config.stash[_BESIDE]
+@pytest.fixture(scope="module")
+def beside(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Beside:
+    """Waits for a program that runs beside the tests of a file (beside.py)."""
+    programs = request.config.stash.setdefault(_BESIDE, Beside())
+    for name, prepare in request.module.BESIDE.items():
+        programs.add(name, prepare, tmp_path_factory.mktemp(name))
+    return programs
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _views_end_with_their_file() -> Iterator[None]:
+    """Lanes take files in any order: none sees the temporary views of another."""
+    yield
+    session = SparkSession._instantiatedSession
+    if session is not None and session.sparkContext._jsc is not None:
+        session._jsparkSession.sessionState().catalog().clearTempTables()
 
 
 @pytest.fixture
 def w(spark: SparkSession, tmp_path: Path) -> Iterator[whence.Session]:
     with whence.attach(spark, store=tmp_path / "store") as session:
         yield session
+
+
+# Compiling and re-planning pays off on data; on a few rows it is most of the time. Other tests run as users do.
+TINY = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(spark: SparkSession) -> Iterator[SparkSession]:
+    """The suite's session, set for many queries over a few rows."""
+    before = {name: spark.conf.get(name, None) for name in TINY}
+    for name, value in TINY.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, old in before.items():
+        if old is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, old)

@@ -13,7 +13,6 @@ from whence.spark.release import require_known
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from whence.actors import ActorStore
     from whence.arrays.run import Run as ArrayRun
     from whence.debug.mining.mined import Mined
 
@@ -45,17 +44,8 @@ class ConnectSession(Session):
         require_known(str(spark.version))
         self._begin(spark, store)
 
-    @property
-    def actors(self) -> ActorStore:
-        """Actors in this process and those it starts; within a UDF, see docs/versions.md."""
-        with self._opening:
-            self._require_open()
-            if self._actors is None:
-                from whence.actors import ActorStore
-
-                self._store.make()
-                self._actors = ActorStore(self._store.files.below("actors"), self._store)
-            return self._actors
+    def _ship(self) -> None:
+        """Actors live in this process and those it starts; within a UDF, see docs/versions.md."""
 
     def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
         _require_no_frame("mine", root)

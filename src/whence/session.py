@@ -361,13 +361,18 @@ class Session:
             self._require_open()
             if self._actors is None:
                 from whence.actors import ActorStore
-                from whence.rdd.ship import ship
 
                 self._store.make()
-                ship(self._spark.sparkContext)
+                self._ship()
                 self._actors = ActorStore(self._store.files.below("actors"), self._store)
                 self._actors.tracing = self.backward
             return self._actors
+
+    def _ship(self) -> None:
+        """Executors get the code of actors."""
+        from whence.rdd.ship import ship
+
+        ship(self._spark.sparkContext)
 
     def register(self, name: str, kind: str = "actor", parents: Sequence[Actor | str] = (), **options: Any) -> Actor:
         """A new actor, for capture in any code; it may be sent to executors (docs/actors.md)."""

@@ -13,7 +13,17 @@ import pytest
 
 from arrays.operators import CosmicRays, Silent, Total, Transposed, around_bright
 from arrays.oracle import Scripted
-from whence.arrays import ArrayError, Mode, Operator, OperatorFailed, UnknownNode, UnknownRun, Workflow, ops
+from whence.arrays import (
+    ArrayError,
+    Mode,
+    Operator,
+    OperatorFailed,
+    UnknownNode,
+    UnknownRun,
+    Workflow,
+    check_operator,
+    ops,
+)
 from whence.arrays.execute import execute
 from whence.arrays.folder import Shelf
 from whence.arrays.run import Run
@@ -377,3 +387,38 @@ def test_map_functions_that_cannot_be(shelf):
     assert isinstance(failed.value.__cause__, KeyError)
     assert isinstance(y, type(run.workflow["Odd"]))
     assert issubclass(UnknownNode, LookupError)
+
+
+class Mute(Operator):
+    """Claims FULL or PAY and writes nothing, or says that there is nothing to write."""
+
+    def __init__(self, mode, says_so):
+        self.mode, self.says_so = mode, says_so
+
+    def supported_modes(self):
+        return {self.mode}
+
+    def run(self, x, cur_modes):
+        if self.says_so and self.mode in cur_modes:
+            self.lwrite_many([], **({"incells": []} if self.mode == Mode.FULL else {"payload": []}))
+        return x + 1
+
+    def map_p(self, cell, payload, i):
+        return [cell]
+
+
+@pytest.mark.parametrize(("mode", "stored"), [(Mode.FULL, "FullOne"), (Mode.FULL, "Interval"), (Mode.PAY, "PayOne")])
+def test_an_operator_that_writes_nothing_is_told_of_unless_it_says_that_there_is_nothing(shelf, mode, stored):
+    for text in (stored, f"{stored}:forward", "Blackbox"):
+        wf = Workflow()
+        wf.add(Mute(mode, says_so=False), wf.input("x"), name="mute")
+        run = execute(shelf, wf, {"x": IMAGE}, strategies={"mute": text})
+        again = Run(shelf.open(run.id))
+        for found in (run.backward("mute", ..., to="x"), again.forward("x", [(0, 0)], to="mute")):
+            assert found.shape == (0, 2)
+            assert "mute (Mute) wrote no lineage at all" in found.notes[0]
+        wf = Workflow()
+        wf.add(Mute(mode, says_so=True), wf.input("x"), name="mute")
+        said = execute(shelf, wf, {"x": IMAGE}, strategies={"mute": text}).backward("mute", ..., to="x")
+        assert (len(said), said.exact, said.notes) == (0, True, ())
+    assert "supports" in check_operator(Mute(mode, says_so=False), [IMAGE])[0]

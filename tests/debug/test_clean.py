@@ -11,6 +11,8 @@ import whence
 from whence.actors import ActorStore
 from whence.debug.clean import NothingToClean, clean
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 
 import whence
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 ORDERS = [(1, "Ada", 20), (2, "Bob", 35), (3, "Ada", -900), (4, "Eve", 15), (5, "Bob", 40), (6, None, 7)]
 CITIES = [("Ada", "Bonn", "ada@a.org"), ("Bob", "Kiel", "bob@b.org"), ("Eve", "Bonn", None)]
 TOTALS = """SELECT city, sum(amount) AS total, max(email) AS contact
@@ -74,7 +76,7 @@ def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         spark.catalog.dropTempView(view)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def negative(session: whence.Session) -> whence.Trace:
     return session.backward(session.spark.sql(TOTALS).where("total < 0"))
 

@@ -14,6 +14,8 @@ from pyspark.sql.functions import udf
 import whence
 from whence.debug.minimize.ddmin import DoesNotFail, ddmin
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 
 def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
     tests = []

@@ -19,6 +19,8 @@ from whence.debug.show import _StepLine, tree_lines
 from whence.model.verdict import Verdict
 from whence.progress import working
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 SLIP = 77
 
 

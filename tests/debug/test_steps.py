@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 import whence
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 
 def test_each_operator_shows_its_input_and_output(w: whence.Session, spark: SparkSession) -> None:
     spark.createDataFrame(

@@ -84,8 +84,9 @@ SHOWN = {
 
 @pytest.mark.parametrize("what", SHOWN)
 def test_everything_that_is_printed(what: str) -> None:
-    require_harmless(str(SHOWN[what]))
-    require_harmless(repr(SHOWN[what]))
+    for text in (str(SHOWN[what]), repr(SHOWN[what])):
+        require_harmless(text)
+    assert r"\x1b[2J\x1b]0;title\x07\r\x9b31m\u202e\u2028\ud800" in str(SHOWN[what]), "it is shown, spelled out"
 
 
 def test_a_record_cannot_speak_for_whence() -> None:

@@ -14,6 +14,8 @@ from whence.debug.diagnose import DiagnoseError
 from whence.debug.explain.explain import Explanation
 from whence.debug.explain.search import Coded, rules
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 AGENTS = "element_at(array('Firefox', 'Chrome', 'Safari', 'badAgent'), 1 + int(pmod(hash(id, 1), 4)))"
 
 

@@ -31,10 +31,10 @@ BONN = {1, 3, 4, 5, 6}
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    spark.createDataFrame(ORDERS, "id int, customer string, amount int, kind string").createOrReplaceTempView("orders")
-    spark.createDataFrame(CITIES, "customer string, city string, email string").createOrReplaceTempView("cities")
-    with whence.attach(spark, store=tmp_path_factory.mktemp("store")) as w:
+def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
+    tiny.createDataFrame(ORDERS, "id int, customer string, amount int, kind string").createOrReplaceTempView("orders")
+    tiny.createDataFrame(CITIES, "customer string, city string, email string").createOrReplaceTempView("cities")
+    with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 
 

@@ -81,6 +81,16 @@ def leaves(frame: DataFrame) -> set[str]:
     return found
 
 
+def test_columns_that_are_read_as_other_types_are_left_to_spark(w: whence.Session, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    pq.write_table(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), f"{path}.parquet")
+    wide = w.spark.read.schema("id double").parquet(f"{path}.parquet")
+    trace = w.backward(wide.where("id > 1.5"))
+    (name,) = trace.sources
+    assert by_position(w, trace, name, 5) is None
+    assert "2.0" in str(trace)
+
+
 def test_a_query_runs_again_on_few_rows_without_reading_the_source(w: whence.Session, tmp_path: Path) -> None:
     write(tmp_path / "goods")
     goods = w.spark.read.parquet(str(tmp_path / "goods"))

@@ -32,10 +32,10 @@ CITIES = [("a", 1.5), ("b", -2.0), ("c", 4.0)]
 
 
 @pytest.fixture(scope="module")
-def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    spark.createDataFrame(ROWS, SCHEMA).createOrReplaceTempView("inf_t")
-    spark.createDataFrame(CITIES, "g string, f double").createOrReplaceTempView("inf_c")
-    with whence.attach(spark, store=tmp_path_factory.mktemp("store")) as w:
+def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
+    tiny.createDataFrame(ROWS, SCHEMA).createOrReplaceTempView("inf_t")
+    tiny.createDataFrame(CITIES, "g string, f double").createOrReplaceTempView("inf_c")
+    with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 
 

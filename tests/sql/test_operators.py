@@ -209,6 +209,32 @@ def test_what_an_aggregate_gives_of_nothing_does_not_refute_a_trace(session: whe
     assert trace.verify().ok
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        "lag(v, 2) over (order by rid)",
+        "lead(v, 3) over (order by rid)",
+        "sum(v) over (order by rid rows between 3 preceding and 2 preceding)",
+        "sum(v) over (order by rid rows between 2 following and unbounded following)",
+    ],
+)
+def test_rows_that_a_window_passes_over_are_no_witnesses_and_refute_nothing(
+    session: whence.Session, function: str
+) -> None:
+    """On the witnesses alone a distance of two rows would lead elsewhere."""
+    df = session.spark.sql(f"select rid, {function} x from t")
+    trace = session.backward(df.where("rid = 4"))
+    assert trace.exact
+    assert trace.verify().ok
+    without = [
+        row for row in session.spark.table("t").collect() if row.rid not in {r.rid for r in trace["t"].collect()}
+    ]
+    session.spark.createDataFrame(without, session.spark.table("t").schema).createOrReplaceTempView("t_without")
+    again = session.spark.sql(f"select rid, {function} x from t_without")
+    assert sorted(trace.exclude().collect()) == sorted(again.where("rid = 4").collect())
+    assert sorted(trace.exclude(df).collect()) == sorted(again.collect())
+
+
 def test_sample_is_traced_to_the_rows_it_drew(session: whence.Session) -> None:
     df = session.spark.sql("select rid from t tablesample (50 percent) repeatable (3)")
     drawn = {row.rid for row in df.collect()}

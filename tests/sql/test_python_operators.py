@@ -139,6 +139,8 @@ def test_grouped_functions_over_batches(w: whence.Session, t: DataFrame) -> None
         by_arrow = _with_hints(t, rows, Iterator[pa.RecordBatch], "Arrow", "k bigint, v bigint")
         by_pandas = _with_hints(t, frames, Iterator[pd.DataFrame], "Pandas", "n bigint")
     except Exception as error:
+        if RELEASE >= (4, 3):
+            raise
         pytest.skip(f"this Spark has no grouped functions over batches: {type(error).__name__}")
     check(w, by_arrow.where("k = 1"), [((1, 10), of(0, 2)), ((1, 30), of(0, 2))])
     check(w, by_pandas, [((2,), of(0, 2)), ((2,), of(1, 3)), ((2,), of(4))])

@@ -40,6 +40,7 @@ def run(kinds: list[str], home: Path, given: str, url: str = "") -> None:
     command = [sys.executable, str(root / "tests/sql/at_start.py"), ",".join(kinds), str(home), given, url]
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert [f"{kind}: right" for kind in kinds] == done.stdout.split("\n")[: len(kinds)], done.stderr[-5000:]
+    assert done.returncode == 0, done.stderr[-5000:]
 
 
 def test_hive_avro_and_postgresql(tmp_path: Path) -> None:

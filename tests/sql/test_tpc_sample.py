@@ -26,11 +26,9 @@ def test_rows_are_traced_and_proven(
 ) -> None:
     source, scale, names = SAMPLE[suite]
     monkeypatch.setattr(duckdata, "DATA", tmp_path)
-    try:
-        tables = source.register(session.spark, scale)
-        queries = source.queries()
-    except Exception as problem:
-        pytest.skip(f"DuckDB's extension {suite} makes the data and is not to be had here: {problem}")
+    pytest.importorskip(f"duckdb_extension_{suite}", reason="DuckDB's extension is not installed here (extra: bench)")
+    tables = source.register(session.spark, scale)
+    queries = source.queries()
     try:
         proofs = [proof.prove(session, name, queries[name].text, picks=1) for name in names]
     finally:

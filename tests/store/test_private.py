@@ -28,7 +28,7 @@ def _modes(top: Path) -> set[str]:
     }
 
 
-def _used(top: Path) -> None:
+def _modes_in_use(top: Path) -> set[str]:
     store = Store.at(top)
     try:
         assert store.catalog.runs() == ()
@@ -38,18 +38,18 @@ def _used(top: Path) -> None:
     finally:
         modes = _modes(top)
         store.close()
-    assert modes == {"directory 700", "file 600"}
+    return modes
 
 
 def test_a_new_store_is_for_its_owner_alone(tmp_path: Path) -> None:
-    _used(tmp_path / "new" / "store")
+    assert _modes_in_use(tmp_path / "new" / "store") == {"directory 700", "file 600"}
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
 
 
 def test_also_in_a_directory_that_the_group_may_write(tmp_path: Path) -> None:
     shared = tmp_path / "project"
     shared.mkdir(mode=0o777)
-    _used(shared / ".whence")
+    assert _modes_in_use(shared / ".whence") == {"directory 700", "file 600"}
 
 
 def test_a_store_that_was_made_for_a_group_stays_shared(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, combinations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from whence.strategy import Cost, Limits, NoSuchStep, Question, Unreachable, choose
@@ -131,6 +131,34 @@ def test_many_operators_are_chosen_as_well_as_by_a_plain_programme(seed: int, bo
     plan = choose(costs, workload, limits)
     assert plan.query == pytest.approx(papers_programme(costs, (2 / 3, 1 / 3), limits), rel=1e-6)
     assert plan.disk <= (limits.disk or 0)
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 10**6), st.booleans())
+def test_a_hundred_operators_are_chosen_the_same_with_and_without_the_integer_programme(
+    monkeypatch: pytest.MonkeyPatch, seed: int, both: bool
+) -> None:
+    import random
+
+    from whence.strategy import solve
+
+    drawn = random.Random(seed)
+    costs = {
+        f"s{n:03}": {
+            "Blackbox": Cost(0, 0, drawn.uniform(1, 9), drawn.uniform(1, 9)),
+            **{
+                f"S{k}": Cost(drawn.randrange(1, 10**6), drawn.random(), drawn.random(), drawn.random())
+                for k in range(7)
+            },
+        }
+        for n in range(100)
+    }
+    workload = [Question("backward", frozenset(costs)), Question("forward", frozenset(costs), 0.5)]
+    limits = Limits(drawn.uniform(1e6, 2e7), drawn.uniform(5, 30) if both else None)
+    plan = choose(costs, workload, limits)
+    with monkeypatch.context() as patched:
+        patched.setattr(solve, "grown", lambda options, known: None)
+        assert plan.query == pytest.approx(choose(costs, workload, limits).query, rel=1e-9)
 
 
 def papers_programme(costs: Costs, weights: tuple[float, float], limits: Limits) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.arrays.cells import NONE, Numbers, size_of
 from whence.arrays.encodings import BACKWARD, FORWARD, MAP, Encoding, Strategy
-from whence.arrays.encodings.rerun import Reruns
+from whence.arrays.encodings.rerun import Again, Reruns
 from whence.arrays.gathering import Gathering
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, label, modes_of
@@ -31,6 +31,8 @@ class Found:
     cells: Numbers
     widened: str | None = None
     """Why there may be more than needed."""
+    ended: str | None = None
+    """Why there may be less."""
 
 
 @dataclass
@@ -38,8 +40,10 @@ class Asking:
     """What one query carries along: its wishes, and what was run again for it, at most once for each operator."""
 
     optimise: bool = True
-    again: dict[Node, Encoding] = field(default_factory=dict)
+    again: dict[Node, Again] = field(default_factory=dict)
     told: list[tuple[Node, Answered]] = field(default_factory=list)
+    cells: list[tuple[int, Numbers]] = field(default_factory=list)
+    """For each of `told` the input, and the cells that were asked about."""
 
 
 class Access:
@@ -53,8 +57,10 @@ class Access:
         stored: Mapping[Strategy, Callable[[], Encoding]],
         rerun: Reruns,
         seconds: float,
+        silent: frozenset[Mode] = frozenset(),
     ) -> None:
-        """`stored` opens what the run keeps; `seconds`: what running the operator with tracing took."""
+        """`stored` opens what the run keeps; `seconds`: what running the operator with tracing took; `silent`: the
+        modes in which it wrote nothing then."""
         assert node.operator is not None
         self.node = node
         self.maps = maps
@@ -65,7 +71,9 @@ class Access:
         self._opened: dict[Strategy, Encoding] = {}
         self._rerun = rerun
         self._rerun_seconds = seconds
-        self._slow: dict[tuple[Strategy, str], int] = {}  # how many cells were too many for what is stored
+        self._silent = silent
+        # How many cells were too many for what is stored, and how often: once may be the machine's fault.
+        self._slow: dict[tuple[Strategy, str], tuple[int, int]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -90,7 +98,21 @@ class Access:
         strategy, found = self._answered(direction, cells, i, asking, to_size)
         took = time.perf_counter() - start
         asking.told.append((self.node, Answered(str(strategy), direction, len(cells), len(found), took)))
-        return Found(found)
+        asking.cells.append((i, cells))
+        return Found(found, ended=self._unsaid(strategy, asking))
+
+    def _unsaid(self, strategy: Strategy | str, asking: Asking) -> str | None:
+        if isinstance(strategy, Strategy):
+            silent = strategy.needs in self._silent
+        else:
+            silent = asking.again[self.node].is_silent
+        if not silent:
+            return None
+        return (
+            f"{self.node.name} ({label(self._operator)}) wrote no lineage at all while it ran, so that none of its "
+            "cells depends on anything: the answer is empty for want of writing. If that is meant, let run say so: "
+            "self.lwrite_many([], [])."
+        )
 
     def _sizes(self, direction: str, i: int) -> tuple[int, int]:
         out, inn = size_of(self.maps.output_shape), size_of(self.maps.input_shapes[i])
@@ -100,6 +122,8 @@ class Access:
         self, direction: str, cells: Numbers, i: int, asking: Asking, size: int
     ) -> tuple[Strategy | str, Numbers]:
         if MAP in self._strategies:
+            if self.maps.keeps(i):
+                return MAP, cells
             return MAP, _gathered(_ask(self.maps, direction, cells, i), size)
         stored = self._ranked(direction)
         if not stored or self.node in asking.again:
@@ -107,7 +131,8 @@ class Access:
         best = stored[0]
         if not asking.optimise:
             return best, _gathered(_ask(self._open(best), direction, cells, i), size)
-        if len(cells) >= self._slow.get((best, direction), size + len(cells) + 1):
+        many, times = self._slow.get((best, direction), (0, 0))
+        if times > 1 and len(cells) >= many:
             try:
                 return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
             except NonDeterministic:  # what was stored when it ran is right, and now the only way
@@ -120,19 +145,24 @@ class Access:
         """From what is stored, unless that takes longer than a rerun."""
         gathering = Gathering(size)
         encoding = self._open(strategy)
-        until: float | None = time.perf_counter() + max(self._rerun_seconds, _SHORT)
+        start, most = time.perf_counter(), max(self._rerun_seconds, _SHORT)
+        until: float | None = start + most
         for part in _ask(encoding, direction, cells, i):
             gathering.add(part)
             if gathering.is_whole:
                 break
             if until is not None and time.perf_counter() > until:
                 with self._lock:
-                    known = self._slow.get((strategy, direction), len(cells))
-                    self._slow[strategy, direction] = min(known, len(cells))
+                    known, times = self._slow.get((strategy, direction), (len(cells), 0))
+                    self._slow[strategy, direction] = min(known, len(cells)), times + 1
                 try:
                     return "Blackbox", _gathered(_ask(self._traced(asking), direction, cells, i), size)
                 except NonDeterministic:
                     until = None
+        with self._lock:
+            many, times = self._slow.get((strategy, direction), (0, 0))
+            if times and len(cells) >= many and time.perf_counter() - start < most / 2:
+                del self._slow[strategy, direction]  # it was the machine
         return strategy, gathering.result()
 
     def _ranked(self, direction: str) -> list[Strategy]:
@@ -145,7 +175,7 @@ class Access:
                 self._opened[strategy] = self._stored[strategy]()
             return self._opened[strategy]
 
-    def _traced(self, asking: Asking) -> Encoding:
+    def _traced(self, asking: Asking) -> Again:
         if self.node not in asking.again:
             start = time.perf_counter()
             asking.again[self.node] = self._rerun.trace()

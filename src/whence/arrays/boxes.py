@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.cells import Numbers, Shape, coordinates, strides_of
+from whence.arrays.cells import Numbers, Shape, coordinates, size_of, strides_of
 from whence.arrays.columns import Column, Columns
 from whence.arrays.lists import SLICE, Lists, spread
 
@@ -20,8 +20,9 @@ Corners = tuple[NDArray[np.int64], NDArray[np.int64]]
 GROUP = 16
 
 
-def boxes_of(numbers: Numbers, shape: Shape) -> Corners:
-    """Boxes without overlap that hold exactly these cells (a set, sorted)."""
+def boxes_of(numbers: Numbers, shape: Shape, apart: int = 0) -> Corners:
+    """Boxes without overlap that hold exactly these cells (a set, sorted); none reaches over the first axes, as many as
+    `apart`."""
     ndim = len(shape)
     if ndim == 0 or not len(numbers):
         cells = coordinates(numbers, shape)
@@ -30,9 +31,24 @@ def boxes_of(numbers: Numbers, shape: Shape) -> Corners:
     begins = np.flatnonzero((np.diff(numbers, prepend=numbers[0] - 2) != 1) | (last == 0))
     ends = np.append(begins[1:], len(numbers)) - 1
     low, high = coordinates(numbers[begins], shape), coordinates(numbers[ends], shape)
-    for axis in range(ndim - 2, -1, -1):
+    for axis in range(ndim - 2, apart - 1, -1):
         low, high = _merged(low, high, axis)
     return low, high
+
+
+def boxes_of_lists(lists: Lists, shape: Shape) -> tuple[Numbers, NDArray[np.int64], NDArray[np.int64]]:
+    """The same of each list of cells: whose each box is, in order, and its corners."""
+    size = max(size_of(shape), 1)
+    numbers = lists.values.all() + lists.owners() * size
+    if len(numbers) > 1 and not (np.diff(numbers) > 0).all():
+        numbers = np.unique(numbers)
+    if not shape:
+        none = np.zeros((len(numbers), 0), np.int64)
+        return numbers, none, none
+    low, high = boxes_of(numbers, (len(lists), *shape), apart=1)
+    order = np.argsort(low[:, 0], kind="stable")
+    low, high = low[order], high[order]
+    return low[:, 0], low[:, 1:], high[:, 1:]
 
 
 def _merged(low: NDArray[np.int64], high: NDArray[np.int64], axis: int) -> Corners:

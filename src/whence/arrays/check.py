@@ -137,6 +137,11 @@ class _Check:
             except ArrayError as error:
                 self.wrong.append(f"In {how}: {error}")
                 continue
+            if Mode.MAP not in modes and len(asked) == 1 and written.silent:
+                self.wrong.append(
+                    f"{self.name} supports {how} and wrote nothing when it was asked for it, so that none of its cells "
+                    f"depends on anything. If that is meant, let run call lwrite_many without cells."
+                )
             for mode in sorted(asked):
                 found = self._written(mode, written, Mode.MAP in modes)
                 if found is not None:

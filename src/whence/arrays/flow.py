@@ -135,7 +135,9 @@ class ArrayFlow:
             found = query.everywhere(taken.node, taken.cells, behind, asking)
         self.run.remember(asking)
         return Answer(
-            {self._input_site(node): self._at_input(node, cells) for node, cells in found.items()}, tuple(query.notes)
+            {self._input_site(node): self._at_input(node, cells) for node, cells in found.items()},
+            tuple(query.notes),
+            tuple(query.ended),
         )
 
     def forward(self, seeds: Records) -> Answer:
@@ -153,7 +155,7 @@ class ArrayFlow:
             answer[site] = CellRecords(site, self.run, node, cells, rows)
         if not frames:
             answer = {self._site(node): CellRecords(self._site(node), self.run, node, found[node]) for node in ends}
-        return Answer(answer, tuple(query.notes))
+        return Answer(answer, tuple(query.notes), tuple(query.ended))
 
     def take(self, site: Site, ids: Iterable[RecordId]) -> CellRecords:
         known = list(dict.fromkeys(tuple(one) for one in ids))

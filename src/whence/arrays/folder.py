@@ -48,7 +48,9 @@ class Shelf:
     def new(self) -> NewRun:
         make_directory(self.path, self._top)
         self._sweep()
-        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+        now = time.time()
+        part = int(now % 1 * 0x10000)  # of the second: names are in the order of time
+        name = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{part:04x}{secrets.token_hex(2)}"
         return NewRun(self, name)
 
     def open(self, name: Any) -> Folder:

@@ -158,6 +158,7 @@ def kept_of(
     taken = result.recorder.seconds
     counts = () if written is None else counted(written, modes, taken + finished - kept)
     return told | {
+        "silent": [] if written is None else sorted(mode.value for mode in written.silent),
         "seconds": end - start,
         "overhead": min(taken + end - kept, end - start),
         "traced": result.seconds + finished - kept,

@@ -38,11 +38,15 @@ class Maps:
         self.has_p = has(operator, "map_p") or has(operator, "map_p_many")
         self._place = Place(input_shapes, output_shape)
         self._inverted: dict[tuple[str, int], Pairs] = {}
+        self._kept: dict[int, bool] = {}
         self._lock = threading.Lock()
 
     # --- sets, a slice at a time
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        if self.keeps(i):
+            yield cells
+            return
         together, some = self._shared("b", cells, i, self.output_shape, self.input_shapes[i])
         if together is not None:
             yield together
@@ -51,12 +55,22 @@ class Maps:
             yield found
 
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
+        if self.keeps(i):
+            yield cells
+            return
         together, some = self._shared("f", cells, i, self.input_shapes[i], self.output_shape)
         if together is not None:
             yield together
             return
         for _, found in self.forward_pairs(some, i):
             yield found
+
+    def keeps(self, i: int) -> bool:
+        """Whether cells are related to those at their own place: then a set is its own answer."""
+        if i not in self._kept:
+            told = getattr(self.operator, "keeps_cells", None)
+            self._kept[i] = told is not None and bool(self._call(told, i))
+        return self._kept[i]
 
     def _shared(self, way: str, cells: Numbers, i: int, shape: Shape, to: Shape) -> tuple[Numbers | None, Numbers]:
         """Built-in operators know of cells that share lineage: their answer, or the cells that are left to be asked."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from whence.arrays import trial
+from whence.arrays import remembered, trial
 from whence.arrays.encodings import Strategy
 from whence.arrays.errors import ArrayError, UnknownNode
 from whence.arrays.folder import Shelf
-from whence.arrays.operator import modes_of
+from whence.arrays.operator import Mode, modes_of
 from whence.arrays.run import Run
 from whence.arrays.workflow import Node, Workflow
 from whence.progress import working
@@ -30,6 +30,7 @@ class Arrays:
         self._runs = _runs(shelf, given)
         self._run = self._runs[0]
         self.workflow = self._run.workflow
+        self._told = [run.observed for run in self._runs]
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -66,22 +67,42 @@ class Arrays:
             for name, known in trial.read(run.folder.path).items():
                 if name not in tried and _alike(known, observed[self.workflow[name]]):
                     tried[name] = known
+        if tried:
+            trial.keep(folder, tried)  # the next plan looks at the newest runs alone
         for number, node in enumerate(operators):
             wanted = _strategies(node, force.get(node.name, ()))
             before = tried.get(node.name)
+            questions = self._asked(node, observed[node])
+            count = sum(map(len, questions.values()))
+            if before is not None and count >= max(2 * before.tried, 1):  # others than those that were tried
+                before, wanted = None, tuple(dict.fromkeys((*wanted, *_strategies(node, ()))))
             missing = [s for s in wanted if before is None or not _knows(before, s)]
             if missing:
                 with working(f"Trying strategies for {node.name}, {number + 1} of {len(operators)} operators"):
-                    tried[node.name] = trial.tried(node, before or _bare(observed[node]), missing, self._run.array)
+                    tried[node.name] = trial.tried(
+                        node, before or _bare(observed[node]), missing, self._run.array, questions
+                    )
                     trial.keep(folder, tried)
             observed[node] = replace(tried[node.name], answered=(*observed[node].answered, *tried[node.name].answered))
         return observed
 
+    def _asked(self, node: Node, seen: Observed) -> dict[str, list[remembered.Set]]:
+        """What was asked of an operator in these runs, for each direction; map functions have nothing to choose."""
+        assert node.operator is not None
+        if Mode.MAP in modes_of(node.operator):
+            return {}
+        places = []
+        for run, told in zip(self._runs, self._told, strict=True):
+            mine = run.workflow[node.name]
+            if mine in told and _alike(told[mine], seen):
+                places.append((run.folder.path, run.number(mine)))
+        return {way: remembered.together([remembered.read(*at, way) for at in places]) for way in DIRECTIONS}
+
     def _observed(self) -> dict[Node, Observed]:
         """What the newest run told, with the queries of earlier ones behind its own."""
-        found = dict(self._run.observed)
-        for run in self._runs[1:]:
-            for node, seen in run.observed.items():
+        found = dict(self._told[0])
+        for told in self._told[1:]:
+            for node, seen in told.items():
                 mine = self.workflow[node.name]
                 if _alike(seen, found[mine]):
                     found[mine] = replace(found[mine], answered=(*found[mine].answered, *seen.answered))

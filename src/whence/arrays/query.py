@@ -28,6 +28,8 @@ class Query:
         self._step = step
         self._shape = shape
         self.notes: dict[str, None] = {}
+        self.ended: dict[str, None] = {}
+        """Where there may be less than there is, and why."""
 
     def along_all(self, start: Node, cells: Numbers, to: Node, asking: Asking) -> Numbers:
         """All ways from one array to the other, together."""
@@ -132,6 +134,8 @@ class Query:
         found = self._step(node, self._direction, cells, i, asking)
         if found.widened is not None:
             self.notes[found.widened] = None
+        if found.ended is not None:
+            self.ended[found.ended] = None
         return found.cells
 
     def _union(self, node: Node, parts: list[Numbers]) -> Numbers:

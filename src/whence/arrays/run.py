@@ -22,7 +22,9 @@ from whence.arrays.encodings.rerun import Rerun, Reruns
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import Folder
 from whence.arrays.maps import Maps
+from whence.arrays.operator import Mode, modes_of
 from whence.arrays.query import Query
+from whence.arrays.remembered import Memory
 from whence.arrays.tables import Tables
 from whence.arrays.workflow import Node, Workflow
 from whence.model import SessionClosed
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MOST_REMEMBERED = 1000  # steps of queries whose times are kept with a run
+_ALL_REMEMBERED = 500  # steps until which every query is remembered, and then every tenth
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Run:
         self._arrays: dict[Node, Any] = {}
         self._accesses: dict[Node, Access] = {}
         self._lock = threading.RLock()
-        self._remembered = 0
+        self._remembered = self._queries = 0
+        self._memory = Memory(folder.path)
 
     # --- arrays
 
@@ -135,8 +139,9 @@ class Run:
         else:
             found = query.along(start, asked, end, path, asking)
         self.remember(asking)
+        # A cell that nothing was written of has no lineage: that is exact, and worth a note where all cells are so.
         widened = any(not note.startswith("No way leads") for note in query.notes)
-        return Cells.of(found, self.shape(end), tuple(query.notes), exact=not widened)
+        return Cells.of(found, self.shape(end), (*query.notes, *query.ended), exact=not widened)
 
     def query(self, direction: str) -> Query:
         return Query(self.workflow, direction, self._step, self.shape)
@@ -156,7 +161,8 @@ class Run:
         maps = Maps(node.operator, tuple(self.shape(below) for below in node.inputs), self.shape(node))
         strategies = tuple(Strategy.parse(text) for text in told["strategies"])
         stored = {s: partial(self._read, node, s, maps) for s in strategies if s.is_stored}
-        return Access(node, maps, strategies, stored, self._rerun(node, maps), told["traced"])
+        silent = frozenset(Mode(mode) for mode in told.get("silent", ()))
+        return Access(node, maps, strategies, stored, self._rerun(node, maps), told["traced"], silent)
 
     def _rerun(self, node: Node, maps: Maps) -> Reruns:
         if told_chunked(self._told[node]):
@@ -211,7 +217,9 @@ class Run:
 
     def remember(self, asking: Asking) -> None:
         """Keep what the steps of a query took, for the chooser."""
-        if self._remembered >= _MOST_REMEMBERED or not asking.told:
+        self._queries += 1
+        seldom = self._remembered >= _ALL_REMEMBERED and self._queries % 10
+        if self._remembered >= _MOST_REMEMBERED or seldom or not asking.told:
             return
         self._remembered += len(asking.told)
         lines = [
@@ -227,6 +235,10 @@ class Run:
             )
             for node, told in asking.told
         ]
+        for (node, told), (i, cells) in zip(asking.told, asking.cells, strict=True):
+            assert node.operator is not None
+            if Mode.MAP not in modes_of(node.operator):
+                self._memory.keep(self._number[node], told.direction, cells, i)
         with suppress(OSError):  # a store that may only be read
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(self._folder.path / "asked.jsonl", flags, 0o600), "w") as file:

@@ -65,8 +65,14 @@ class Workflow:
         if not isinstance(op, Operator):
             hint = ": give an instance, not the class" if isinstance(op, type) and issubclass(op, Operator) else ""
             raise TypeError(f"{op!r} cannot be added to a workflow: it is no whence.arrays.Operator{hint}.")
-        read = tuple(self[each] for each in inputs)
+        read = tuple(self._mine(each) for each in inputs)
         return self._put(Node(self._numbered(label(op)) if name is None else self._free(name), op, read))
+
+    def _mine(self, given: Any) -> Node:
+        node = self[given]
+        if isinstance(given, Node) and given is not node:
+            raise UnknownNode(f"The array {given.name!r} is of another workflow, which has one of this name, too.")
+        return node
 
     def __getitem__(self, node: Any) -> Node:
         return self.find(node)

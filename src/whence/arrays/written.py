@@ -45,12 +45,16 @@ class Written:
 
     regions: tuple[Regions, ...]
     payloads: Payloads
+    silent: frozenset[Mode] = frozenset()
+    """Modes that were asked for and in which nothing was written: FULL and PAY, where that means no lineage at all. Who
+    writes no cells (`lwrite_many([], [])`) has spoken."""
 
 
 class Recorder:
     """The Writer of one run. `modes`: what was asked for; all else that the operator writes is left out."""
 
     def __init__(self, modes: frozenset[Mode], inputs: int, where: str) -> None:
+        self._silent = set(modes & {Mode.FULL, Mode.PAY})
         self._full = Mode.FULL in modes
         self._pay = Mode.PAY in modes or Mode.COMP in modes
         self._inputs = inputs
@@ -64,11 +68,13 @@ class Recorder:
 
     def region(self, outcells: Any, incells: tuple[Any, ...], payload: Any) -> None:
         start = perf_counter()
+        self._silent.discard(Mode.FULL if payload is None else Mode.PAY)
         self._region(outcells, incells, payload)
         self.seconds += perf_counter() - start
 
     def many(self, outcells: Any, incells: Any, i: int, payload: Any) -> None:
         start = perf_counter()
+        self._silent.discard(Mode.FULL if payload is None else Mode.PAY)
         self._many(outcells, incells, i, payload)
         self.seconds += perf_counter() - start
 
@@ -109,8 +115,11 @@ class Recorder:
     def finish(self, input_shapes: tuple[Shape, ...], output_shape: Shape) -> Written:
         out = _Side(output_shape, f"the output of {self._where}")
         inputs = [_Side(shape, f"input {i} of {self._where}") for i, shape in enumerate(input_shapes)]
+        some = size_of(output_shape) and any(size_of(shape) for shape in input_shapes)
         return Written(
-            tuple(self._regions_of(i, out, side) for i, side in enumerate(inputs)), self._finished_payloads(out)
+            tuple(self._regions_of(i, out, side) for i, side in enumerate(inputs)),
+            self._finished_payloads(out),
+            frozenset(self._silent) if some else frozenset(),
         )
 
     def _regions_of(self, i: int, out: _Side, inn: _Side) -> Regions:

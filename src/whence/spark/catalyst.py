@@ -269,9 +269,10 @@ class Catalyst(Subqueries, Lakes):
             return self.union(children)
         return plan.withNewChildren(self.seq(children))
 
-    def under_new_ids(self, plan: Plan, ids: dict[int, JavaObject]) -> Plan:
+    def under_new_ids(self, plan: Plan, ids: dict[int, JavaObject], *, every: bool = False) -> Plan:
         """A node that came from another JVM, its columns under ids of this one: Spark's analyser compares numbers
-        alone, and those of two JVMs meet. `ids`: the new ones by the old, for the whole plan."""
+        alone, and those of two JVMs meet. `ids`: the new ones by the old, for the whole plan. `every`: also of a node
+        of this JVM, for a copy of it in the same query."""
 
         def new(named: Expr) -> JavaObject:
             key = id_of(named)
@@ -282,8 +283,8 @@ class Catalyst(Subqueries, Lakes):
         def change(expr: Expr) -> Expr | None:
             kind = class_name(expr)
             if kind == "AttributeReference":
-                return expr.withExprId(new(expr)) if is_of_another_jvm(expr) else expr
-            if kind != "Alias" or not is_of_another_jvm(expr):
+                return expr.withExprId(new(expr)) if every or is_of_another_jvm(expr) else expr
+            if kind != "Alias" or not (every or is_of_another_jvm(expr)):
                 return None
             child = self._exchanged(expr.child(), change)
             told = (expr.qualifier(), expr.explicitMetadata(), expr.nonInheritableMetadataKeys())
@@ -292,7 +293,7 @@ class Catalyst(Subqueries, Lakes):
         changed = self.exchange(plan, change)
         if class_name(plan) == "Join" and class_name(plan.joinType()) == "ExistenceJoin":
             exists = plan.joinType().exists()
-            if is_of_another_jvm(exists):
+            if every or is_of_another_jvm(exists):
                 changed = self.copy(changed, joinType=self._join_types.ExistenceJoin(exists.withExprId(new(exists))))
         return changed
 

@@ -13,11 +13,12 @@ _MOMENT = re.compile(r"\b(current_timestamp|current_date|current_time|localtimes
 
 # Between a sample and what it reads these leave rows where they are; any other operator may change their order.
 _IN_PLACE = (
-    *("Project", "Filter", "SubqueryAlias", "View", "ResolvedHint", "Union", "Generate", "Expand", "Sample"),
+    *("Project", "Filter", *operators.LOOKED_THROUGH, "Union", "Generate", "Expand", "Sample"),
     *("LogicalRelation", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "HiveTableRelation", "OneRowRelation"),
 )
 _BY_POSITION = ("RowNumber", "NTile", "Lag", "Lead")
 _RANKS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
+NUMBERED = "Rows are numbered here in the order in which they arrive."
 
 
 def uncertain_expressions(c: Catalyst, node: Node) -> list[str]:
@@ -28,7 +29,7 @@ def uncertain_expressions(c: Catalyst, node: Node) -> list[str]:
 
 
 # Operators that may come out otherwise whatever their expressions.
-_BY_KIND = ("GlobalLimit", "Offset", "Sample", "Deduplicate", "Window")
+_BY_KIND = ("GlobalLimit", "Offset", "Sample", "Deduplicate", "Window", "AttachDistributedSequence")
 _SUSPECT = re.compile(r"more fields|\b(first|last|any_value|first_value|last_value|current_\w+|localtimestamp|now)\(")
 
 
@@ -52,6 +53,8 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
         return f"{node.kind} without ORDER BY keeps whichever rows come first."
     if node.kind == "Sample" and (why := unsure_sample(c, node)) is not None:
         return why
+    if node.kind == "AttachDistributedSequence":
+        return NUMBERED
     if not ties:
         return None
     if _MOMENT.search(c.expressions_text(node.plan)):

@@ -49,12 +49,11 @@ def few_rows(c: Catalyst, place: ReadingPlace, ids: DataFrame) -> Plan | None:
     if not _by_position(c, place, ids) or (wanted := c.local_rows(ids)) is None:
         return None
     table = _read(c, place, wanted, _MOST_BYTES)
-    columns = c.output(place.leaf.plan)
-    schema = to_arrow_schema(StructType([StructField(a.name(), _type_of(a)) for a in columns]))
-    if table is None or table.schema.types != schema.types:
+    if table is None:
         return None
     found = c.plan_of(c.spark.createDataFrame(table))
-    return c.project([c.alias_as(new, old) for new, old in zip(c.output(found), columns, strict=True)], found)
+    columns = zip(c.output(found), c.output(place.leaf.plan), strict=True)
+    return c.project([c.alias_as(new, old) for new, old in columns], found)
 
 
 def _type_of(attr: Attr) -> DataType:
@@ -76,7 +75,9 @@ def _read(c: Catalyst, place: ReadingPlace, wanted: Sequence[Row], most: int | N
         if row[FILE] not in by_hash:
             return None
         rows[by_hash[row[FILE]]].append(row[ROW])
-    names = [a.name() for a in c.output(place.leaf.plan)]
+    columns = c.output(place.leaf.plan)
+    names = [a.name() for a in columns]
+    types = to_arrow_schema(StructType([StructField(a.name(), _type_of(a)) for a in columns])).types
     parts: list[pa.Table] = []
     left = most
     for path, some in sorted(rows.items()):
@@ -91,7 +92,7 @@ def _read(c: Catalyst, place: ReadingPlace, wanted: Sequence[Row], most: int | N
             parts += [
                 file.read_row_group(group, columns=names).take(here).select(names) for group, here in groups.items()
             ]
-    if not parts or any(part.schema.types != parts[0].schema.types for part in parts):
+    if not parts or any(part.schema.types != types for part in parts):  # Spark reads them as other types
         return None
     return pa.concat_tables([part.replace_schema_metadata() for part in parts])
 

@@ -14,8 +14,9 @@ from whence.sql.checkpoints import put_back
 from whence.sql.columns import only_columns
 from whence.sql.exchange import for_the_user, settle
 from whence.sql.moments import at_one_moment
+from whence.sql.recursion import unrolled
 from whence.sql.rules import RULES
-from whence.sql.tree import Node, tree_of
+from whence.sql.tree import Node, rebuild, tree_of
 from whence.sql.versions import require_cached_alike, require_unchanged
 from whence.sql.writes import Passage, looked_through
 
@@ -38,6 +39,9 @@ class SqlLineage:
         self.passage = Passage([])
         self._made = c.made_at(df)
         tree = self._tree(c.plan_of(df), through)
+        if any(node.kind == "CollectMetrics" for node in tree.walk()):
+            self.frame = self.given = df = _unobserved(c, df)
+            tree = self._tree(c.plan_of(df), through)
         settled = settle(c, only_columns(c, tree) if self._some else tree)
         self.tree, self._moments = at_one_moment(c, settled)
         if self.tree is not settled and self.passage.passed:
@@ -50,9 +54,12 @@ class SqlLineage:
         require_cached_alike(c, c.plan_of(df))
 
     def _tree(self, plan: Plan, through: bool) -> Node:
-        if through:
-            return looked_through(self.c, plan, self.passage)
-        return tree_of(self.c, self.c.normalise(put_back(self.c, plan)))
+        c = self.c
+        tree = looked_through(c, plan, self.passage) if through else tree_of(c, c.normalise(put_back(c, plan)))
+        new = unrolled(c, tree)
+        # What the query reads once, a recursion reads in every round.
+        self.in_rounds = new is not tree
+        return new
 
     def _is_written_down(self) -> bool:
         return not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk())
@@ -87,6 +94,12 @@ class SqlLineage:
         """Operators that cannot be run again on a part of their rows."""
         _ = self.root
         return tuple(place for place in self._builder.places if place.node in self._builder.frozen)
+
+    @property
+    def counting(self) -> tuple[Place, ...]:
+        """Operators that would count otherwise on the witnesses alone, since they count rows that are none."""
+        _ = self.root
+        return tuple(place for place in self._builder.places if place.node.counts_others)
 
     @property
     def readings(self) -> tuple[ReadingPlace, ...]:
@@ -138,3 +151,12 @@ def _only(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     if not columns:
         raise WhenceError("columns names no column; leave it out to ask about whole rows.")
     return df.select(*["`" + name.replace("`", "``") + "`" for name in columns])
+
+
+def _unobserved(c: Catalyst, df: DataFrame) -> DataFrame:
+    """What the query gathers on the side (`df.observe`) is for the user's own run of it: a question reports nothing."""
+
+    def bare(node: Node) -> Plan | None:
+        return rebuild(c, node.children[0], bare) if node.kind == "CollectMetrics" else None
+
+    return c.frame(rebuild(c, tree_of(c, c.plan_of(df)), bare))

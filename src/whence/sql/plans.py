@@ -91,7 +91,7 @@ def to_bytes(c: Catalyst, tree: Node) -> bytes:
         return None
 
     bare = tree_of(c, rebuild(c, tree, emptied))
-    return c.serialised(_each(c, bare, lambda plan: _writable(c, plan)))
+    return c.serialised(each(c, bare, lambda plan: _writable(c, plan)))
 
 
 def _writable(c: Catalyst, plan: Plan) -> Plan:
@@ -131,10 +131,10 @@ def _restored(c: Catalyst, plan: Plan) -> Plan:
     return c.exchange(left, unmarked)
 
 
-def _each(c: Catalyst, node: Node, change: Callable[[Plan], Plan]) -> Plan:
+def each(c: Catalyst, node: Node, change: Callable[[Plan], Plan]) -> Plan:
     """The plan with every operator changed, what is below it first."""
-    children = {id(child): _each(c, child, change) for child in node.children}
-    subqueries = {id(below): _each(c, below, change) for below in node.subqueries.values()}
+    children = {id(child): each(c, child, change) for child in node.children}
+    subqueries = {id(below): each(c, below, change) for below in node.subqueries.values()}
     done = {**children, **subqueries}
     return change(rebuild(c, node, lambda other: None if other is node else done[id(other)]))
 
@@ -205,7 +205,7 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
         why = str(problem.java_exception.getMessage())
         raise NotRestored(f"its query cannot be read any more ({why})") from problem
     ids: dict[int, Expr] = {}
-    tree = tree_of(c, _each(c, bare, lambda plan: c.under_new_ids(_restored(c, plan), ids)))
+    tree = tree_of(c, each(c, bare, lambda plan: c.under_new_ids(_restored(c, plan), ids)))
     if c.has_user_functions(tree.plan):
         for node in tree.walk():
             _give_accumulator(c, node)

@@ -344,7 +344,8 @@ class SqlQuestion:
         self.lineage.require_unchanged()
         c = self.lineage.c
         frozen = not_on_the_way(self.lineage, self.found) if kind == "leftsemi" else {}
-        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in self.lineage.frozen})
+        as_found = (*self.lineage.frozen, *(self.lineage.counting if kind == "leftsemi" else ()))
+        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in as_found})
         for place, frame in (instead or {}).items():
             renamed = [
                 c.alias_as(there, here)
@@ -352,17 +353,24 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        ids = {place.number: self._sent(place) for place in readings}
+        ids = {place.number: self._sent(self._same_rows(place, kind)) for place in readings}
         found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         return Restriction(kind, ids, rows, frozen=frozen)
 
-    def _sent(self, place: ReadingPlace) -> DataFrame:
-        """The identities of a reading's witnesses, to be joined with its rows: few of them are sent to every executor,
+    def _same_rows(self, place: ReadingPlace, kind: str) -> list[ReadingPlace]:
+        """Where a row that is left out must be left out too: in all rounds of a recursion."""
+        if kind != "leftanti" or not self.lineage.in_rounds:
+            return [place]
+        return [other for other in self.lineage.readings if other.dataset.key == place.dataset.key]
+
+    def _sent(self, places: list[ReadingPlace]) -> DataFrame:
+        """The identities of readings' witnesses, to be joined with their rows: few of them are sent to every executor,
         since Spark does not know how many they are and would sort the source."""
-        ids = self.ids_of([place])
-        most = self.found.at_most(place)
-        return functions.broadcast(ids) if most is not None and most <= _SENT else ids
+        ids = self.ids_of(places)
+        most = [self.found.at_most(place) for place in places]
+        few = all(one is not None for one in most) and sum(one for one in most if one is not None) <= _SENT
+        return functions.broadcast(ids) if few else ids
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self.found

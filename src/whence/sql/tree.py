@@ -26,6 +26,8 @@ class Node:
     # Of a node of the kind Given: which rows of its only child these are, by identity, and the name of their source.
     picked: Plan | None = None
     name: str | None = None
+    # Whether it counts rows that are no witnesses of what it gives, so that on the witnesses alone it gives other rows.
+    counts_others: bool = False
 
     def walk(self) -> Iterator[Node]:
         yield self

@@ -146,6 +146,9 @@ def _query(seen: Observed, strategy: str, direction: str, way: Passing) -> float
     if seen.entire and way.asked >= cells:  # a whole array, of an operator that says what that means (VI-C)
         return _STEP
     points = _points(seen, strategy, direction)
+    real = [a.seconds for a in points if a.real]
+    if real:  # the questions themselves
+        return sum(real) / len(real) * max(way.inputs, 1.0)
     if points:
         return _between(points, way) * (1.0 if strategy == BLACKBOX else max(way.inputs, 1.0))
     return _worked_out(seen, strategy, direction, way) * max(way.inputs, 1.0)

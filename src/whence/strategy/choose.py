@@ -165,14 +165,15 @@ def _reason(
     room: Sequence[tuple[Limit, float]],
     forced: bool,
 ) -> Reason:
-    """Why this one, and what the best of the others would cost. `room`: what each limit has left."""
-    others = sorted((c for c in every if c.strategies != chosen.strategies), key=lambda c: (c.query, *c.order))
-
-    def fits(other: Config) -> bool:
-        return all(limit.size(other) - limit.size(chosen) <= left for limit, left in room)
-
+    """Why this one, and what the best of the others would cost, if it is not just this one and something more that
+    makes nothing faster. `room`: what each limit has left."""
+    others = [c for c in every if c.strategies != chosen.strategies]
+    possible = others
+    for limit, left in room:
+        most = limit.size(chosen) + left
+        possible = [c for c in possible if limit.size(c) <= most]
+    possible = [c for c in possible if c.query < chosen.query or not set(c.strategies) > set(chosen.strategies)]
     better = [c for c in others if c.query < chosen.query]
-    possible = [c for c in others if fits(c) and not _adds_nothing(c, chosen)]
     if forced:
         why = "forced"
     elif not others:
@@ -180,7 +181,7 @@ def _reason(
     elif weights == (0.0, 0.0):
         why = "no question passes here: the least to keep"
     elif better:
-        first = better[0]
+        first = _best(better)
         over = " and ".join(
             f"{in_bytes(first.disk)} on disk" if limit.name == "disk" else f"{in_seconds(first.runtime)} of run time"
             for limit, _ in room
@@ -189,9 +190,9 @@ def _reason(
     else:
         asked = " and ".join(way for way, weight in zip(DIRECTIONS, weights, strict=True) if weight > 0)
         why = f"fastest {asked}"
-    return Reason(why, next(iter(possible or others), None), chosen.disk, chosen.runtime, chosen.query)
+    best = _best(possible or others) if others else None
+    return Reason(why, best, chosen.disk, chosen.runtime, chosen.query)
 
 
-def _adds_nothing(other: Config, chosen: Config) -> bool:
-    """What is chosen, and something more that makes nothing faster."""
-    return set(other.strategies) > set(chosen.strategies) and other.query >= chosen.query
+def _best(configs: Sequence[Config]) -> Config:
+    return min(configs, key=lambda c: (c.query, *c.order))

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 from whence.strategy.costs import Cost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Config:
     """A choice for one operator, with what it costs; `query` is weighted by how often the workload passes."""
 
@@ -22,7 +21,7 @@ class Config:
     runtime: float
     query: float
 
-    @cached_property
+    @property
     def order(self) -> tuple[float, int, tuple[str, ...]]:
         """Among equals: the least of disk and run time (a second counts as much as 100 MB), then the shortest."""
         return (self.disk + 1e8 * self.runtime, len(self.strategies), self.strategies)
@@ -47,16 +46,23 @@ def all_configs(
                 continue
             first, second = costs[a], costs[b]
             if (first.backward < second.backward) != (first.forward < second.forward):
-                found.append(together((a, b), costs, weights))
+                query = weights[0] * min(first.backward, second.backward) + weights[1] * min(
+                    first.forward, second.forward
+                )
+                found.append(Config((a, b), first.disk + second.disk, first.runtime + second.runtime, query))
     return found
 
 
 def worthwhile(configs: Sequence[Config], disk: bool, runtime: bool) -> list[Config]:
     """Those that no other beats in everything that counts; `disk` and `runtime` say what is limited."""
     kept: list[Config] = []
+    sizes: list[tuple[float, float]] = []
     for one in sorted(configs, key=lambda c: (c.query, *c.order)):
-        if not any(
-            (not disk or other.disk <= one.disk) and (not runtime or other.runtime <= one.runtime) for other in kept
-        ):
+        mine = (one.disk if disk else 0.0, one.runtime if runtime else 0.0)
+        for other in sizes:
+            if other[0] <= mine[0] and other[1] <= mine[1]:
+                break
+        else:
             kept.append(one)
+            sizes.append(mine)
     return kept

@@ -34,6 +34,7 @@ class Options:
 class Bound:
     least: float
     regret: Floats
+    prices: Floats
     slack: float
 
     def within(self, best: float) -> Mask:
@@ -54,7 +55,7 @@ def bound(options: Options) -> Bound:
     lows = np.minimum.reduceat(priced, starts)
     least = float(lows.sum() - prices @ options.room)
     slack = 1e-9 * (abs(least) + float(np.abs(priced).max(initial=0.0)))
-    return Bound(least, priced - np.repeat(lows, np.diff(np.r_[starts, len(priced)])), slack)
+    return Bound(least, priced - np.repeat(lows, np.diff(np.r_[starts, len(priced)])), prices, slack)
 
 
 def _prices(options: Options) -> Floats:

@@ -75,6 +75,8 @@ class Answered:
     seconds: float
     trial: bool = False
     """Asked to see what it takes (arrays/trial.py), not because somebody wanted to know."""
+    real: bool = False
+    """What a trial asked was asked before by somebody."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class Observed:
     """All cells depend on all (entire_array)."""
     skipped: tuple[str, ...] = ()
     """Strategies that a trial left out, since the others took it long enough."""
+    tried: int = 0
+    """How many questions that somebody had asked a trial asked again."""
 
     def mode(self, name: str) -> Written | None:
         return next((w for w in self.written if w.mode == name), None)
@@ -114,4 +118,5 @@ class Observed:
             answered=tuple(Answered(**a) for a in stored.get("answered", ())),
             entire=bool(stored.get("entire", False)),
             skipped=tuple(stored.get("skipped", ())),
+            tried=int(stored.get("tried", 0)),
         )

@@ -1,8 +1,9 @@
 """The paper's integer programme (section VII): one configuration for each operator, least query time, within limits.
 
 The programme's variables are configurations (configs.py), not strategies: what a query step takes is then a number of
-the variable, where the paper has a minimum, and the relaxation is tight. It is solved first for the options that the
-relaxation likes most; when its answer proves that no other can be part of a better one, that is the answer (core.py).
+the variable, where the paper has a minimum, and the relaxation is tight. Its bound mostly leaves so few choices that
+the best of them is found without more (core.py, growing.py). Else the programme is solved first for the options that
+the relaxation likes most; when its answer proves that no other can be part of a better one, that is the answer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from whence.model import WhenceError
 from whence.strategy.configs import Config
 from whence.strategy.core import Floats, Mask, Options, bound
+from whence.strategy.growing import grown
 
 Size = Callable[[Config], float]
 
@@ -87,6 +89,11 @@ class _Programme:
     def solved(self) -> list[Config] | None:
         _require_scipy()
         known = bound(self._options)
+        few = grown(self._options, known)
+        if few is not None:
+            chosen = [self._columns[n][1] for n in few]
+            if all(limit.holds(chosen) for limit in self._limits):
+                return chosen
         operators = int(self._options.owner[-1]) + 1
         liked = _LIKED
         taken = known.nearest(operators + liked)

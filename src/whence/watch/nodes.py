@@ -414,10 +414,6 @@ def _opaque(r: Reading, node: Node) -> Row:
     return row
 
 
-def _metrics(r: Reading, node: Node) -> Row:
-    return r.children(node)
-
-
 NODES: dict[str, Callable[[Reading, Node], Row]] = {
     "Project": _project,
     "Filter": _filter,
@@ -441,7 +437,6 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     "CTERelationRef": Reading.cte_reference,
     "UnionLoopRef": Reading.cte_reference,
     "View": _view,
-    "CollectMetrics": _metrics,
     "MergeRows": _merge_rows,
     **dict.fromkeys(
         [

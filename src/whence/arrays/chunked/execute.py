@@ -162,6 +162,7 @@ class _Executing:
         maps = Maps(node.operator, tuple(shape for _ in node.inputs), shape)
         return told | {
             "by_chunk": True,
+            "silent": sorted(mode.value for mode in frozenset.intersection(*(each.silent for each in done))),
             "seconds": seconds,
             "overhead": seconds * min(overhead / worked, 1.0) if worked else 0.0,
             "traced": worked / max(count, 1),

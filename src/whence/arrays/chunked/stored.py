@@ -120,8 +120,20 @@ class ChunkedRerun:
 class ChunksAgain:
     def __init__(self, maps: Maps, grid: Grid, again: Callable[[int], TracedAgain]) -> None:
         self._maps = maps
-        self._chunks = _Chunks(grid, again)
+        self._chunks = _Chunks(grid, self._run)
         self._mode = tracing_mode(maps)
+        self._again = again
+        self._said: set[bool] = set()
+
+    @property
+    def is_silent(self) -> bool:
+        """So far: of the chunks that were run."""
+        return self._said == {False}
+
+    def _run(self, chunk: int) -> TracedAgain:
+        made = self._again(chunk)
+        self._said.add(not made.is_silent)
+        return made
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         for chunk, some in self._chunks.parts(cells):

@@ -55,6 +55,7 @@ class Done:
     overhead: float = 0.0
     bytes: int = 0
     counts: tuple[costs.Written, ...] = ()
+    silent: frozenset[Mode] = frozenset()
     error: object = None
     """The exception, pickled where that can be done."""
     told: str = ""
@@ -116,7 +117,7 @@ def _run(job: Job, chunk: int) -> Done:
             size += _write(columns, Path(directory), chunk)
     counts = counted(written, job.modes, lineage) if writes else ()
     end = perf_counter()
-    return Done(chunk, end - start, lineage + end - stored, size, counts)
+    return Done(chunk, end - start, lineage + end - stored, size, counts, written.silent if writes else frozenset())
 
 
 class _Within(Maps):
@@ -167,7 +168,7 @@ def _placed(written: Written, wide: Region, core: Region, shape: Shape) -> Writt
     lists, kept = _inner(written.payloads.out, wide, core)
     out = Lists(lists.starts, _moved(lists, wide, shape))
     table = written.payloads.table
-    return Written(regions, Payloads(out, Table(table.ids[kept], table.distinct)))
+    return Written(regions, Payloads(out, Table(table.ids[kept], table.distinct)), written.silent)
 
 
 def _trimmed(region: Regions, wide: Region, core: Region, shape: Shape) -> Regions:

@@ -28,6 +28,7 @@ class TracedAgain:
 
     def __init__(self, maps: Maps, written: Written, mode: Mode) -> None:
         self.maps, self.written, self.mode = maps, written, mode
+        self.is_silent = mode in written.silent
         self._noted: PayOne | Comp | None = None
         if mode in (Mode.PAY, Mode.COMP):
             kind = PayOne if mode == Mode.PAY else Comp
@@ -54,10 +55,17 @@ class TracedAgain:
             yield from regions.inn.gather(found)
 
 
+class Again(Encoding, Protocol):
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was written at all."""
+        ...
+
+
 class Reruns(Protocol):
     """How an operator is run again: on whole arrays, or on the chunks that are needed."""
 
-    def trace(self) -> Encoding: ...
+    def trace(self) -> Again: ...
 
 
 class Rerun:

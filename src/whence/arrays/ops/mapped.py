@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whence.arrays.cells import Shape
 from whence.arrays.errors import ArrayError
 from whence.arrays.operator import Mode, Operator
-from whence.arrays.ops.relation import Relation, Shares, alike
+from whence.arrays.ops.relation import Relation, Separable, Shares, alike
 
 REMEMBERED = 8
 
@@ -55,6 +55,12 @@ class Mapped(Operator):
 
     def alike_f(self, incells: NDArray[np.int64], i: int) -> NDArray[np.int64]:
         return alike(self.relation(i), incells, backward=False) if self._is_own("map_f") else incells
+
+    def keeps_cells(self, i: int) -> bool:
+        """Whether every cell of input i is related to the one at its own place alone."""
+        relation = self.relation(i)
+        own = self._is_own("map_b") and self._is_own("map_f")
+        return own and isinstance(relation, Separable) and relation.is_identity
 
     def together_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
         """All that any of the cells depends on, or None where there is no shorter way."""

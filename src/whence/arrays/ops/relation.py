@@ -130,6 +130,12 @@ class Separable:
                 f"This is no relation between shapes {self.output_shape} and {self.input_shape}: {self.axes}"
             )
 
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether every cell is related to the one at its own place."""
+        same = (Linked(axis, Affine(length, length)) for axis, length in enumerate(self.output_shape))
+        return self.input_shape == self.output_shape and self.axes == tuple(same)
+
     def backward(self, outcells: Ints) -> Found:
         asked = len(outcells)
         spans = []

@@ -19,8 +19,8 @@ from whence.sql.rules.join import join
 from whence.sql.rules.limit import limit, offset
 from whence.sql.rules.narrow import in_place, look_through, project, sort
 from whence.sql.rules.python import generate_or_table_function, map_batches, map_cogroups, map_groups
-from whence.sql.rules.sample import sample
-from whence.sql.rules.scan import nothing, scan
+from whence.sql.rules.sample import numbered, sample
+from whence.sql.rules.scan import loop, nothing, scan
 from whence.sql.rules.setops import except_, intersect
 from whence.sql.rules.union import union
 from whence.sql.rules.window import window
@@ -33,6 +33,7 @@ RULES: dict[str, Rule] = {
     # sources
     **dict.fromkeys(SCANS, scan),
     "OneRowRelation": nothing,
+    "UnionLoop": loop,
     # names only
     **dict.fromkeys(operators.NAMES_ONLY, look_through),
     "View": look_through,
@@ -46,6 +47,7 @@ RULES: dict[str, Rule] = {
     "GlobalLimit": limit,
     "Offset": offset,
     "Sample": sample,
+    "AttachDistributedSequence": numbered,
     "Generate": generate_or_table_function,
     "Expand": expand,
     # several rows, or none

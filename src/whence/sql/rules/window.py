@@ -58,6 +58,7 @@ def window(node: Node, build: Builder) -> Annotated:
     identity = [c.alias(a, "whence_id") for a in block.annotated.attrs]
     outer = _Row([a.toAttribute() for a in order_values], position[0].toAttribute() if position else None)
 
+    node.counts_others = any(_passes_over(c, f) for f in functions)
     frames = [_frame(build, node, f, orders, inner, outer) for f in functions]
     wanted = _wanted(c, frames, inner, outer, block, identity)
     keys = [*same_partition, *order_values, *position, *identity]
@@ -137,15 +138,31 @@ def _offset(build: Builder, node: Node, function: Expr, inner: _Row, outer: _Row
     return c.expression(side, inner.position, outer.position)
 
 
+def _passes_over(c: Catalyst, expression: Expr) -> bool:
+    """Whether rows between the row and its frame are counted though they are no witnesses (`lag(v, 2)`)."""
+    function, frame = expression.windowFunction(), expression.windowSpec().frameSpecification()
+    if class_name(function) in ("Lag", "Lead"):
+        return abs(int(function.offset().eval(None))) > 1
+    if not is_rows(frame):
+        return False
+    lower, upper = (_distance(bound) for bound in (frame.lower(), frame.upper()))
+    return (lower is not None and lower > 1) or (upper is not None and upper < -1)
+
+
+def _distance(bound: Expr) -> int | None:
+    kind = class_name(bound)
+    if kind in ("UnboundedPreceding", "UnboundedFollowing"):
+        return None
+    return 0 if kind == "CurrentRow" else int(bound.eval(None))
+
+
 def _rows_frame(c: Catalyst, frame: Expr, inner: _Row, outer: _Row) -> Expr:
     tests = []
     assert inner.position is not None
     assert outer.position is not None
     for bound, test in ((frame.lower(), "GreaterThanOrEqual"), (frame.upper(), "LessThanOrEqual")):
-        kind = class_name(bound)
-        if kind in ("UnboundedPreceding", "UnboundedFollowing"):
+        if (distance := _distance(bound)) is None:
             continue
-        distance = 0 if kind == "CurrentRow" else int(bound.eval(None))
         tests.append(c.expression(test, inner.position, c.add(outer.position, c.parse(str(distance)))))
     return c.conjunction(tests)
 

@@ -1,0 +1,105 @@
+"""How the tests start their JVMs: the suite's own and, by the environment, those of programs that tests start.
+
+Half of a JVM's time went into compiling, loading classes and collecting garbage:
+- Spark's sorters and hash tables take memory in pages of 16 MB, filled with zeros. Tests have a few rows.
+- The first compiler alone has 48 MB for its code by default. What did not fit was thrown out, and compiled again.
+- Spark's classes are parsed and verified at every start. An archive has them ready (`python tests/jvm.py` makes it).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+# Tests run each piece of code a few times: the second compiler would cost more than it gives.
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPTIONS = f"{SHORT} -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
+SETTINGS = {
+    "spark.buffer.pageSize": "256k",
+    "spark.ui.showConsoleProgress": "false",
+    # What the page of Spark would show; nobody looks.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+}
+_WARM = """
+import tempfile
+from pyspark.sql import SparkSession
+spark = (
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    .config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+    .config("spark.sql.shuffle.partitions", "2").getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+with tempfile.TemporaryDirectory() as home:
+    rows = spark.createDataFrame([(n, str(n)) for n in range(9)], "k long, v string")
+    for kind in ("parquet", "json", "csv"):
+        rows.write.format(kind).save(f"{home}/{kind}")
+        spark.read.schema("k long, v string").format(kind).load(f"{home}/{kind}").createOrReplaceTempView(kind)
+    spark.sql(
+        "select p.k, count(*), max(j.v), sum(p.k) over (order by p.k) from parquet p join json j on p.k = j.k "
+        "left join csv c on c.k > j.k where p.k not in (select k + 5 from csv) group by p.k order by p.k limit 3"
+    ).collect()
+    spark.sparkContext.parallelize(range(9), 2).map(lambda n: (n % 2, n)).reduceByKey(lambda a, b: a + b).collect()
+java = spark.sparkContext._gateway.proc
+spark.stop()
+java.stdin.close()
+java.wait()  # it writes the archive when it ends
+"""
+
+
+def archive() -> Path:
+    """Where the classes of this Spark and this Java stand; an archive fits no other."""
+    java = Path(os.environ.get("JAVA_HOME", "")) / "release"
+    release = java.read_text() if java.is_file() else ""
+    key = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {release}".encode()).hexdigest()[:12]
+    return Path(sys.prefix) / f"spark-classes-{key}.jsa"
+
+
+def environment() -> dict[str, str]:
+    """What PySpark reads before it starts a JVM. A program's own settings go before these."""
+    options = OPTIONS
+    if archive().exists() and archive().stat().st_size:
+        # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
+        options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+    settings = {**SETTINGS, "spark.driver.defaultJavaOptions": options, "spark.executor.defaultJavaOptions": OPTIONS}
+    words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    return {
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
+        "SPARK_LAUNCHER_OPTS": SHORT,
+    }
+
+
+def make_archive() -> None:
+    """Once in an environment, in less than half a minute. Where it cannot be made, the tests run without it."""
+    made = archive()
+    if made.exists():
+        return
+    print("making an archive of Spark's classes, from which JVMs start in half the time", flush=True)
+    with tempfile.TemporaryDirectory() as home:
+        part = Path(home) / "classes.jsa"
+        options = f"{OPTIONS} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        words = shlex.join(["--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
+        surroundings = {**os.environ, "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
+        command = [sys.executable, "-c", _WARM]
+        ran = subprocess.run(command, env=surroundings, cwd=home, capture_output=True, text=True, check=False)
+        if not part.exists():
+            print(f"it could not be made, and the tests do without:\n{ran.stderr[-2000:]}")
+            made.touch()  # not tried again
+            return
+        target = made.with_suffix(f".{os.getpid()}")
+        target.write_bytes(part.read_bytes())
+        target.replace(made)
+
+
+if __name__ == "__main__":
+    make_archive()
