@@ -1,7 +1,7 @@
 # Everything a developer runs. Each target makes .venv by itself, from PyPI, with a Java when the machine has none.
 
 PYTHON3 ?= python3
-# The Spark that Delta and Iceberg are tried with: 4.0 or 3.5.
+# The Spark that Delta and Iceberg are tried with: 4.0 or 3.5; 4.2 has Delta alone.
 LAKES ?= 4.0
 BIN := .venv/bin
 SETUP = $(PYTHON3) scripts/setup_venv.py
@@ -16,16 +16,17 @@ SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch
 # Tests that have a command of their own.
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
-.PHONY: help demo test test-services test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in two lanes side by side"
-	@echo "make test-services  tests that start servers, clusters and sessions of their own"
+	@echo "make test-services  tests that start servers, clusters and sessions of their own: the next three"
+	@echo "make test-processes  databases, brokers, browsers, separate executors: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
-	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5)"
+	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5, LAKES=4.2)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
@@ -47,8 +48,10 @@ test:
 	@$(SETUP) dev
 	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES))
 
-# What starts servers, clusters or many sessions of its own.
-test-services:
+test-services: test-processes test-cluster test-lakes
+
+# What starts servers or many sessions of its own, in some minutes.
+test-processes:
 	@$(SETUP) dev
 	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py $(SERVICES))
 

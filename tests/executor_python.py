@@ -16,4 +16,8 @@ def make(home: Path) -> Path:
         for package in folder.iterdir():
             if not package.name.startswith(("whence", "__editable__", "__pycache__")) and package.suffix != ".pth":
                 (packages / package.name).symlink_to(package)
-    return home / "bin" / "python"
+    # A driver's PYTHONPATH names whence's sources and reaches the workers that its own machine starts.
+    python = home / "python"
+    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {home / "bin" / "python"} -s "$@"\n')
+    python.chmod(0o755)
+    return python

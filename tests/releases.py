@@ -10,10 +10,14 @@ import pytest
 RELEASE = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
 
+def has(release: str) -> bool:
+    """Whether this is that release, or a newer one."""
+    return tuple(map(int, release.split("."))) <= RELEASE
+
+
 def since(release: str, what: str) -> pytest.MarkDecorator:
     """For a test of something that Spark has since this release."""
-    wanted = tuple(map(int, release.split(".")))
-    return pytest.mark.skipif(wanted > RELEASE, reason=f"Spark has {what} since {release}")
+    return pytest.mark.skipif(not has(release), reason=f"Spark has {what} since {release}")
 
 
 def case(release: str, what: str, *values: Any) -> Any:

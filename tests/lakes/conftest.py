@@ -24,10 +24,22 @@ JARS = {
         "io.delta:delta-storage:4.0.1",
         "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
     ),
+    "4.2": (
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        *(
+            f"io.delta:delta-{name}:4.4.0"
+            for name in ("storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
+        ),
+    ),
 }
+RELEASE = pyspark.__version__.rsplit(".", 1)[0]
+HAS_ICEBERG = any("iceberg" in name for name in JARS.get(RELEASE, ()))
+EXTENSIONS = [
+    "io.delta.sql.DeltaSparkSessionExtension",
+    *(["org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"] if HAS_ICEBERG else []),
+]
 SETTINGS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
-    "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.extensions": ",".join(EXTENSIONS),
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
@@ -35,15 +47,23 @@ SETTINGS = {
 }
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if HAS_ICEBERG:
+        return
+    for item in items:
+        if "iceberg" in getattr(getattr(item, "callspec", None), "params", {}).values():
+            item.add_marker(pytest.mark.skip(reason=f"there is no Iceberg for Spark {RELEASE}"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    release = pyspark.__version__.rsplit(".", 1)[0]
-    if release not in JARS:
-        pytest.skip(f"Delta and Iceberg are tried with Spark {', '.join(JARS)}, this is {release}: make test-lakes")
+    if RELEASE not in JARS:
+        pytest.skip(f"Delta and Iceberg are tried with Spark {', '.join(JARS)}, this is {RELEASE}: make test-lakes")
     try:
-        jars = [path for name in JARS[release] for path in maven.jars(name, alone=True)]
+        jars = [path for name in JARS[RELEASE] for path in maven.jars(name, alone=True)]
     except maven.Unavailable as reason:
         pytest.skip(f"the jars of Delta and Iceberg cannot be had: {reason}")
+    sys.path.append(str(jars[0]))  # Delta's own Python is in there
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = tmp_path_factory.mktemp("spark")
     builder = (
@@ -54,7 +74,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
         .config("spark.sql.catalog.ice.warehouse", str(home / "ice"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
     )
@@ -62,5 +82,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if HAS_ICEBERG:
+        session.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     yield session
     session.stop()

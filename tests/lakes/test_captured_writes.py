@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import whence
+from releases import since
 
 KINDS = {"delta": "default", "iceberg": "ice.shop"}
 PARTS: dict[str, list[tuple[object, ...]]] = {
@@ -25,6 +26,8 @@ class Shop:
     def __init__(self, w: whence.Session, kind: str, home: Path) -> None:
         self.w, self.spark, self.kind, self.home = w, w.spark, kind, home
         self.table = f"{KINDS[kind]}.sales"
+        self._later: whence.Session | None = None
+        self._proven: list[tuple[object, ...]] | None = None
 
     def file(self, name: str, rows: list[tuple[object, ...]], schema: str = "id bigint, v string") -> DataFrame:
         path = str(self.home / name)
@@ -40,17 +43,29 @@ class Shop:
         return sorted(tuple(row) for row in self.spark.table(self.table).collect())
 
     def traced(self, where: str = "true") -> dict[str, list[tuple[object, ...]]]:
-        """The witnesses of these rows in each source; the trace is complete and proven."""
-        with self.later() as later:
-            trace = later.backward(self.spark.table(self.table).where(where))
-            assert trace.notes == (), trace.notes
-            verdict = trace.verify()
+        """The witnesses of these rows in each source; the trace of the whole table is complete and proven."""
+        rows = self.rows()
+        if rows != self._proven:
+            whole = self.later.backward(self.spark.table(self.table))
+            assert whole.notes == (), whole.notes
+            verdict = whole.verify()
             assert verdict.ok, verdict
-            return told(trace)
+            self._proven = rows
+        trace = self.later.backward(self.spark.table(self.table).where(where))
+        assert trace.notes == (), trace.notes
+        return told(trace)
 
+    @property
     def later(self) -> whence.Session:
         """A session that knows only what is in the store."""
-        return whence.attach(self.spark, store=self.home / "store")
+        if self._later is None:
+            self._later = whence.attach(self.spark, store=self.home / "store")
+        return self._later
+
+    def close(self) -> None:
+        self.spark.sql(f"DROP TABLE IF EXISTS {self.table}")
+        if self._later is not None:
+            self._later.close()
 
 
 def told(trace: whence.Trace) -> dict[str, list[tuple[object, ...]]]:
@@ -60,11 +75,10 @@ def told(trace: whence.Trace) -> dict[str, list[tuple[object, ...]]]:
 
 @pytest.fixture(params=list(KINDS))
 def shop(request: pytest.FixtureRequest, w: whence.Session, tmp_path: Path) -> Iterator[Shop]:
-    w.spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     shop = Shop(w, request.param, tmp_path)
     w.spark.sql(f"DROP TABLE IF EXISTS {shop.table}")
     yield shop
-    w.spark.sql(f"DROP TABLE IF EXISTS {shop.table}")
+    shop.close()
 
 
 def test_rows_that_are_added_and_replaced(shop: Shop) -> None:
@@ -158,6 +172,54 @@ def test_merge_with_rows_that_the_source_lacks(shop: Shop) -> None:
     assert shop.traced("id = 5") == {"news": [(5, "e")]}
 
 
+@pytest.mark.parametrize("shop", ["delta"], indirect=True)
+def test_changes_said_in_python_by_delta(shop: Shop) -> None:
+    from delta.tables import DeltaTable
+
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    news = shop.file("news", [(2, "B"), (4, "gone"), (5, "e")])
+    shop.create()
+    table = DeltaTable.forName(shop.spark, shop.table)
+    with shop.w.capture():
+        one.coalesce(1).writeTo(shop.table).append()
+        table.update("id = 1", {"v": "concat(v, '!')"})
+        table.delete(F.col("id") == 3)
+        (
+            table.alias("t")
+            .merge(news.alias("s"), "t.id = s.id")
+            .whenMatchedDelete("s.v = 'gone'")
+            .whenMatchedUpdate(set={"t.v": F.concat("t.v", "s.v")})
+            .whenNotMatchedInsertAll()
+            .execute()
+        )
+    assert shop.rows() == [(1, "a!"), (2, "bB"), (5, "e")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+    with shop.w.capture():  # a column of the DataFrame that was there before
+        table.delete(table.toDF()["id"] == 5)
+    assert shop.rows() == [(1, "a!"), (2, "bB")]
+    trace = shop.w.backward(shop.spark.table(shop.table).where("id = 1"))
+    assert told(trace) in ({"one": [(1, "a")]}, {"sales": [(1, "a!")]})
+    assert bool(trace.ended) == ("sales" in trace.sources)
+
+
+@since("4.0", "mergeInto")
+def test_merge_into(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    news = shop.file("news", [(2, "B"), (5, "e")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        merging = news.alias("s").mergeInto(shop.table, F.expr(f"{shop.table}.id = s.id"))
+        merging = merging.whenMatched().update({"v": F.expr(f"concat({shop.table}.v, s.v)")})
+        merging.whenNotMatched().insertAll().whenNotMatchedBySource(F.expr("v = 'c'")).delete().merge()
+    assert shop.rows() == [(1, "a"), (2, "bB"), (5, "e")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"one": [(2, "b")], "news": [(2, "B")]}
+    assert shop.traced("id = 5") == {"news": [(5, "e")]}
+
+
 def test_a_part_that_is_replaced(shop: Shop) -> None:
     one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
     two = shop.file("two", [(2, "B")])
@@ -169,6 +231,33 @@ def test_a_part_that_is_replaced(shop: Shop) -> None:
     assert shop.rows() == [(1, "a"), (2, "B"), (3, "B")]
     assert shop.traced("id = 1") == {"one": [(1, "a")]}
     assert shop.traced("id >= 2") == {"two": [(2, "B")]}
+
+
+MARKING = {
+    "delta": "'delta.enableDeletionVectors' = 'true'",
+    "iceberg": "'format-version' = '2', 'write.delete.mode' = 'merge-on-read', "
+    "'write.update.mode' = 'merge-on-read', 'write.merge.mode' = 'merge-on-read'",
+}
+
+
+def test_rows_that_are_marked_as_gone(shop: Shop) -> None:
+    """Deletion vectors, and merge-on-read: files stay, and what is left out of them stands beside."""
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c"), (4, "d")])
+    shop.file("news", [(3, "C"), (5, "e")])
+    shop.create(f"TBLPROPERTIES ({MARKING[shop.kind]})")
+    with shop.w.capture():
+        one.coalesce(1).writeTo(shop.table).append()
+        shop.spark.sql(f"DELETE FROM {shop.table} WHERE id = 2")
+        shop.spark.sql(f"UPDATE {shop.table} SET v = 'A' WHERE id = 1")
+        shop.spark.sql(
+            f"MERGE INTO {shop.table} t USING news s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *"
+        )
+    assert shop.rows() == [(1, "A"), (3, "C"), (4, "d"), (5, "e")]
+    if shop.kind == "iceberg":
+        assert shop.spark.table(f"{shop.table}.delete_files").count() > 0
+    assert shop.traced("id = 4") == {"one": [(4, "d")]}
+    assert shop.traced("id = 3") == {"one": [(3, "c")], "news": [(3, "C")]}
 
 
 def test_what_was_committed_outside_of_a_capture(shop: Shop) -> None:

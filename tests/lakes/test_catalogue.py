@@ -15,7 +15,6 @@ TABLES = {"delta": "default.watched", "iceberg": "ice.shop.watched"}
 @pytest.mark.parametrize("kind", list(TABLES))
 def test_commands(w: whence.Session, spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = TABLES[kind]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {table}")
     spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, v string").coalesce(1).write.parquet(
         str(tmp_path / "fixes")

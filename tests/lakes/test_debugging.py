@@ -17,7 +17,6 @@ TABLES = {"delta": "default.failing", "iceberg": "ice.shop.failing"}
 @pytest.fixture(params=list(TABLES), scope="module")
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     name = TABLES[request.param]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.sql(f"CREATE TABLE {name} (id bigint, amount string) USING {request.param}")
     spark.range(0, 6, 1, 1).selectExpr("id", "IF(id = 3, '5x7', CAST(id AS STRING))").write.insertInto(name)

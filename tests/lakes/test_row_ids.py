@@ -20,7 +20,6 @@ KEEPING = {
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """An empty table that keeps ids of its rows."""
     name, setting = KEEPING[request.param]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.sql(f"CREATE TABLE {name} (id bigint, v string) USING {request.param} TBLPROPERTIES ({setting})")
     yield name
@@ -57,6 +56,25 @@ def test_a_row_is_the_same_in_a_rewritten_file(w: whence.Session, spark: SparkSe
         assert shown == [1, 2, 3, 4]
 
 
+def test_a_captured_query_outlives_the_files_that_it_read(
+    w: whence.Session, spark: SparkSession, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'a')")
+    with w.capture():
+        spark.table(table).groupBy("v").count().write.parquet(str(tmp_path / "report"))
+    asked = spark.read.parquet(str(tmp_path / "report")).where("v = 'a'")
+    before = w.backward(asked)
+    records = sorted(row.record for row in before.associations().collect())
+    compact(spark, table)
+    with whence.attach(spark, store=tmp_path / "store") as later:
+        trace = later.backward(asked)
+        assert trace.notes == ()
+        assert sorted(tuple(row) for row in trace["kept"].collect()) == [(1, "a"), (3, "a")]
+        assert sorted(row.record for row in trace.associations().collect()) == records
+        assert trace.verify().ok
+
+
 def test_the_versions_of_a_row(w: whence.Session, spark: SparkSession, table: str, tmp_path: Path) -> None:
     for name, rows in {"orders": [(1, "a"), (2, "b")], "fixes": [(2, "B"), (3, "c")]}.items():
         spark.createDataFrame(rows, "id bigint, v string").coalesce(1).write.parquet(str(tmp_path / name))
@@ -86,7 +104,7 @@ def test_the_versions_of_a_row(w: whence.Session, spark: SparkSession, table: st
     assert last.note is not None
     assert "outside of any capture" in last.note
     assert last.at is not None
-    text = str(w.history(table, where="id = 2"))
+    text = str(told)
     assert "kept, row 1" in text
     assert "from fixes: id=2, v=B" in text
     assert "kept" in told._repr_html_()
@@ -104,5 +122,6 @@ def test_what_has_no_versions(w: whence.Session, spark: SparkSession, table: str
         w.history(spark.table(plain))
     spark.sql(f"DROP TABLE {plain}")
     spark.sql(f"INSERT INTO {table} SELECT id, 'a' FROM range(101)")
+    assert [one.what for one in w.history(table, where="id = 100")] == ["made"]
     with pytest.raises(whence.WhenceError, match="up to 100 rows"):
         w.history(spark.table(table))

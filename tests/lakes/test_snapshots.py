@@ -20,7 +20,6 @@ TABLES = {"delta": "default.orders", "iceberg": "ice.shop.orders"}
 def table(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """A table of five rows, and of one snapshot."""
     name = TABLES[request.param]
-    spark.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     spark.sql(f"DROP TABLE IF EXISTS {name}")
     spark.createDataFrame(ROWS, SCHEMA).coalesce(1).createOrReplaceTempView("first_rows")
     spark.sql(f"CREATE TABLE {name} USING {request.param} AS SELECT * FROM first_rows")
@@ -52,7 +51,7 @@ def test_rows_of_now_and_of_an_older_snapshot(w: whence.Session, table: str) -> 
     w.spark.sql(f"INSERT OVERWRITE {table} SELECT id, id, id FROM range(3)")
     # An older snapshot is a source like any other, whatever was written since.
     old = w.spark.sql(f"SELECT * FROM {table} VERSION AS OF {first_version(w.spark, table)}")
-    check_source(w, old, "orders")
+    assert seen(w.backward(old.where("rid = 2"))) == [(2, 1, 7), (2, 1, 7)]
 
 
 def test_two_states_in_one_query(w: whence.Session, table: str) -> None:
@@ -109,8 +108,8 @@ def test_deletion_vectors(w: whence.Session, spark: SparkSession) -> None:
     spark.sql("DELETE FROM vectors WHERE rid = 1")
     was, now = spark.sql("SELECT * FROM vectors VERSION AS OF 1"), spark.table("vectors")
     assert was.inputFiles() == now.inputFiles()
-    assert seen(w.backward(now.where("rid = 3"))) == [(3,)]
-    assert seen(w.backward(was.where("rid = 3"))) == [(3,)]
+    for state in (now, was):
+        assert rows(w.backward(state.where("rid = 3"))["vectors"]) == [(3,)]
     assert seen(w.backward(was.where("rid = 1").unionAll(now.where("rid = 4")))) == [(1,), (4,)]
     assert rows(w.forward(was.where("rid in (1, 3)"), to=now).rows) == [(3,)]
     spark.sql("DROP TABLE vectors")

@@ -255,6 +255,16 @@ class Making(Contents):
         analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
         return getattr(getattr(analysis, "UnresolvedAttribute$"), "MODULE$").apply(self.seq([name]))
 
+    def said_by(self, column: JavaObject) -> Expr:
+        """The expression of a Column, before any name in it is looked up."""
+        return self.adapter.expression(self.spark._jsparkSession, column)
+
+    def said(self, expr: Expr) -> Expr:
+        """An expression that may hold Columns which nobody has made expressions of yet."""
+        if class_name(expr) == "ColumnNodeExpression":
+            return self.spark._jsparkSession.converter().apply(expr.node())
+        return expr
+
     def cast(self, expr: Expr, like: Attr) -> Expr:
         """`expr` in the type of `like`; NULL where it cannot be."""
         return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)

@@ -43,6 +43,9 @@ class Release:
             found = getattr(found, part)
         return found.Dataset
 
+    def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
+        return session.expression(column)
+
     def appended(self, seq: JavaObject, more: JavaObject) -> JavaObject:
         return seq.appendedAll(more)
 
@@ -72,6 +75,9 @@ class Spark3(Release):
             if len(names) >= arity and fields.issuperset(names[:arity]):
                 return names[:arity]
         raise AttributeError(f"The fields of {kind.getName()} have no names in this release of Spark.")
+
+    def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
+        return column.expr()
 
     def appended(self, seq: JavaObject, more: JavaObject) -> JavaObject:
         return getattr(more.toList(), "$colon$colon$colon")(seq.toList())

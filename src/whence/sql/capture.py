@@ -31,14 +31,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from whence.model import operators
 from whence.model.quiet import FACTS
 from whence.spark.frames import ClassicDataFrame
-from whence.sql import checkpoints, facts, targets
+from whence.sql import checkpoints, facts, said_in_python, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.lake_writes import pending_change, pending_write
 from whence.sql.memory import Fact
-from whence.sql.row_changes import change_of
+from whence.sql.row_changes import Change, change_of
 from whence.sql.sinks import remember_stream
 from whence.sql.targets import Target
 from whence.sql.tree import Node, tree_of
@@ -110,11 +110,11 @@ class Capture:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        with _WRAPPING.opened(self):
+        with _WRAPPING.opened(self, said_in_python.methods(self._c.spark)):
             yield
 
     def is_ours(self, this: Any) -> bool:
-        frame = this if isinstance(this, DataFrame) else getattr(this, "_df", this)
+        frame = this if isinstance(this, DataFrame) else getattr(this, "_df", getattr(this, "_spark", this))
         session = getattr(frame, "sparkSession", frame)
         return getattr(session, "_jsparkSession", None) is not None and session._sc is self._c.spark._sc
 
@@ -282,7 +282,7 @@ class Capture:
         """INSERT and CREATE TABLE ... AS SELECT are run by `spark.sql` itself."""
         text = args[0] if args else options.get("sqlQuery")
         if isinstance(text, str) and _CHANGING.match(text) and self._is_here(spark):
-            return self._change(text, len(args) + len(options) > 1, lambda: method(spark, *args, **options))
+            return self._sql_change(text, len(args) + len(options) > 1, lambda: method(spark, *args, **options))
         if not isinstance(text, str) or not _WRITING.match(text) or not self._is_here(spark):
             plain: DataFrame = method(spark, *args, **options)
             return plain
@@ -307,21 +307,48 @@ class Capture:
         self._done(pending)
         return result
 
-    def _change(self, text: str, has_arguments: bool, run: Callable[[], DataFrame]) -> DataFrame:
-        """UPDATE, DELETE and MERGE run as they stand; what they make of the table is told as a query beforehand."""
+    def _sql_change(self, text: str, has_arguments: bool, run: Callable[[], DataFrame]) -> DataFrame:
+        def change() -> Change | None:
+            found = change_of(self._c, text)
+            if found is not None and has_arguments:
+                return replace(found, after=None, why="the SQL text that wrote it was given arguments")
+            return found
+
+        result, known = self._change(change, run)
+        if not known:
+            self._note(result)
+        return result
+
+    def merge_into(self, method: Callable[..., None], writer: Any) -> None:
+        self._change(lambda: said_in_python.merged_into(self._c, writer), lambda: method(writer))
+
+    def delta_delete(self, method: Callable[..., T], table: Any, *args: Any, **options: Any) -> T:
+        return self._change(
+            lambda: said_in_python.delta_deleted(self._c, table, *args, **options),
+            lambda: method(table, *args, **options),
+        )[0]
+
+    def delta_update(self, method: Callable[..., T], table: Any, *args: Any, **options: Any) -> T:
+        return self._change(
+            lambda: said_in_python.delta_updated(self._c, table, *args, **options),
+            lambda: method(table, *args, **options),
+        )[0]
+
+    def delta_merge(self, method: Callable[..., T], builder: Any) -> T:
+        return self._change(lambda: said_in_python.delta_merged(self._c, builder), lambda: method(builder))[0]
+
+    def _change(self, change: Callable[[], Change | None], run: Callable[[], T]) -> tuple[T, bool]:
+        """UPDATE, DELETE and MERGE run as they stand; what they make of the table is told as a query beforehand. Also
+        whether it will be known."""
         pending = None
         try:
-            change = change_of(self._c, text)
-            if change is not None and has_arguments:
-                change = replace(change, after=None, why="the SQL text that wrote it was given arguments")
-            pending = None if change is None else pending_change(self._c, change)
+            found = change()
+            pending = None if found is None else pending_change(self._c, found)
         except Exception as problem:
             self._warn(problem)
         result = run()
-        if pending is None:
-            self._note(result)
         self._done(pending)
-        return result
+        return result, pending is not None
 
     def _is_here(self, spark: SparkSession) -> bool:
         """Another session of the same application has views of its own."""

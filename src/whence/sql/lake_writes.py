@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from whence.spark.lakes import DELTA, Commit, Version
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.plans import NotRestored
-from whence.sql.row_changes import Change, table_leaf
+from whence.sql.row_changes import Change, quoted, table_leaf
 from whence.sql.sinks import stream_to
 from whence.sql.targets import Replaced, Target
 from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
@@ -51,12 +51,8 @@ def pending_change(c: Catalyst, change: Change) -> Pending:
 def _opened(c: Catalyst, target: Target) -> Plan | None:
     """What reads the target, if it is there and keeps versions."""
     if target.table:
-        return table_leaf(c, _quoted(target.table))
+        return table_leaf(c, quoted(target.table))
     return c.opened_path(str(target.format), target.place)
-
-
-def _quoted(parts: tuple[str, ...]) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
 
 class VersionPending(Pending):

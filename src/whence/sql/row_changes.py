@@ -19,6 +19,8 @@ _KINDS = {"UpdateTable": "update", "DeleteFromTable": "delete", "MergeIntoTable"
 # The table as it was, where it only decides which rows of a MERGE's source are new: nobody's witness.
 AS_IT_WAS = "__whence_as_it_was"
 _MATCHED = "__whence_matched"
+# A column as it is named, by its parts, and what it becomes.
+Set = tuple[Sequence[str], Expr]
 
 
 class NotFollowed(Exception):
@@ -55,6 +57,42 @@ def _leaf(c: Catalyst, plan: Plan) -> Plan | None:
     return None if c.children(plan) else plan
 
 
+@dataclass(frozen=True, eq=False)
+class Clause:
+    """THEN UPDATE, INSERT or DELETE. `sets`: the columns, as their names are written, and what they become; None where
+    all columns become what the source has of the same names."""
+
+    condition: Expr | None
+    sets: Sequence[Set] | None = None
+    deletes: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Delete:
+    condition: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    condition: Expr | None
+    sets: Sequence[Set]
+
+
+@dataclass(frozen=True, eq=False)
+class Merge:
+    """Clauses for rows that match, for rows of the source that match none, and for rows that match none of these."""
+
+    source: Plan
+    condition: Expr
+    matched: Sequence[Clause]
+    not_matched: Sequence[Clause]
+    not_matched_by_source: Sequence[Clause]
+    evolves: bool = False
+
+
+Command = Delete | Update | Merge
+
+
 def change_of(c: Catalyst, text: str) -> Change | None:
     """What a SQL text will do to a table that keeps versions; None if it does none of this."""
     plan = c.parsed(text)
@@ -69,22 +107,78 @@ def change_of(c: Catalyst, text: str) -> Change | None:
     if class_name(unresolved) != "UnresolvedRelation":
         return None
     parts = [str(part) for part in c.items(unresolved.multipartIdentifier())]
-    name = ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    name = quoted(parts)
     leaf = table_leaf(c, name)
     if leaf is None:
         return None
-    target = c.plan_of(c.spark.table(name))
+    return change_by(c, leaf, c.plan_of(c.spark.table(name)), parts, aliases, operation, lambda: _said(c, plan))
+
+
+def quoted(parts: Sequence[str]) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def change_by(
+    c: Catalyst,
+    leaf: Plan,
+    target: Plan,
+    parts: Sequence[str],
+    aliases: Sequence[Plan],
+    operation: str,
+    said: Callable[[], Command],
+) -> Change:
+    """What a command will do to a table that `target` reads by way of `leaf`. `parts` is its name, `aliases` are
+    what it is called in the command, the outermost first."""
     for alias in reversed(aliases):
         target = c.copy(alias, child=target)
     making = _Making(c, target, parts, {str(alias.identifier().name()).lower() for alias in aliases})
     try:
-        after = {"update": making.update, "delete": making.delete, "merge": making.merge}[operation](plan)
-        return Change(operation, leaf, c.plan_of(c.frame(after)))
+        return Change(operation, leaf, c.plan_of(c.frame(making.after(said()))))
     except NotFollowed as why:
         return Change(operation, leaf, None, str(why))
     except AnalysisException as problem:  # the command will say it, or it says more than a query can
-        said = str(problem).split(" SQLSTATE")[0].splitlines()[0]
-        return Change(operation, leaf, None, f"what its {operation.upper()} does cannot be told as a query ({said})")
+        told = str(problem).split(" SQLSTATE")[0].splitlines()[0]
+        return Change(operation, leaf, None, f"what its {operation.upper()} does cannot be told as a query ({told})")
+
+
+def _said(c: Catalyst, plan: Plan) -> Command:
+    """What the parser made of an UPDATE, a DELETE or a MERGE."""
+    kind = class_name(plan)
+    if kind == "DeleteFromTable":
+        return Delete(plan.condition())
+    if kind == "UpdateTable":
+        return Update(_given(plan.condition()), _sets(c, plan.assignments()))
+    return Merge(
+        plan.sourceTable(),
+        plan.mergeCondition(),
+        clauses_of(c, plan.matchedActions()),
+        clauses_of(c, plan.notMatchedActions()),
+        clauses_of(c, plan.notMatchedBySourceActions()),
+        evolves="withSchemaEvolution" in c.fields(plan) and bool(plan.withSchemaEvolution()),
+    )
+
+
+def clauses_of(c: Catalyst, actions: Any) -> list[Clause]:
+    found = []
+    for action in c.items(actions):
+        kind, condition = class_name(action), _given(action.condition())
+        if kind == "DeleteAction":
+            found.append(Clause(condition, deletes=True))
+        elif kind in ("UpdateStarAction", "InsertStarAction"):
+            found.append(Clause(condition))
+        elif kind in ("UpdateAction", "InsertAction"):
+            found.append(Clause(condition, _sets(c, action.assignments())))
+        else:
+            raise NotFollowed(f"its MERGE has a {kind}")
+    return found
+
+
+def _given(option: Any) -> Expr | None:
+    return option.get() if option.isDefined() else None
+
+
+def _sets(c: Catalyst, assignments: Any) -> list[Set]:
+    return [([str(part) for part in c.items(one.key().nameParts())], one.value()) for one in c.items(assignments)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +200,17 @@ class _Making:
     def columns(self) -> list[Attr]:
         return self.c.output(self.target)
 
-    def delete(self, plan: Plan) -> Plan:
-        condition = plan.condition()
-        return self.c.filter(self.c.negation(self._holds(condition)), self.target)
+    def after(self, command: Command) -> Plan:
+        if isinstance(command, Delete):
+            return self.c.filter(self.c.negation(self._holds(command.condition)), self.target)
+        return self.update(command) if isinstance(command, Update) else self.merge(command)
 
-    def update(self, plan: Plan) -> Plan:
+    def update(self, said: Update) -> Plan:
         c = self.c
-        values = self._assigned(c.items(plan.assignments()))
-        if not plan.condition().isDefined():
+        values = self._assigned(said.sets)
+        condition = said.condition
+        if condition is None:
             return c.project(self._shown(lambda a: values.get(str(a.name()).lower(), a)), self.target)
-        condition = plan.condition().get()
         if c.has_subquery(condition):  # each row once, but in two branches: a subquery stands in a filter
             changed = c.project(
                 self._shown(lambda a: values.get(str(a.name()).lower(), a)), c.filter(condition, self.target)
@@ -129,13 +224,13 @@ class _Making:
 
         return c.project(self._shown(value), self.target)
 
-    def merge(self, plan: Plan) -> Plan:
+    def merge(self, said: Merge) -> Plan:
         c = self.c
-        if "withSchemaEvolution" in c.fields(plan) and plan.withSchemaEvolution():
+        if said.evolves:
             raise NotFollowed("its MERGE changed the table's columns")
-        parts = self._kept(plan)
-        if c.items(plan.notMatchedActions()):
-            parts.append(self._inserted(plan))
+        parts = self._kept(said)
+        if said.not_matched:
+            parts.append(self._inserted(said))
         # Each by itself: the analyzer gives what is read twice in one query other attributes.
         whole = [c.plan_of(c.frame(part)) for part in parts]
         return whole[0] if len(whole) == 1 else c.union(whole)
@@ -152,31 +247,27 @@ class _Making:
         given = {str(one.name()).lower(): one.toAttribute() for one in fresh}
         return marked if alias is None else c.copy(alias, child=marked), given
 
-    def _clause(self, action: Any, given: dict[str, Expr]) -> _Clause:
-        kind = class_name(action)
-        condition = action.condition().get() if action.condition().isDefined() else None
-        if kind == "DeleteAction":
-            return _Clause(condition, None)
-        if kind in ("UpdateStarAction", "InsertStarAction"):
-            names = [str(a.name()).lower() for a in self.columns]
-            if any(name not in given for name in names):
-                raise NotFollowed("its MERGE has columns that the source has not")
-            return _Clause(condition, {name: given[name] for name in names})
-        if kind not in ("UpdateAction", "InsertAction"):
-            raise NotFollowed(f"its MERGE has a {kind}")
-        return _Clause(condition, self._assigned(self.c.items(action.assignments())))
+    def _clause(self, said: Clause, given: dict[str, Expr]) -> _Clause:
+        if said.deletes:
+            return _Clause(said.condition, None)
+        if said.sets is not None:
+            return _Clause(said.condition, self._assigned(said.sets))
+        names = [str(a.name()).lower() for a in self.columns]
+        if any(name not in given for name in names):
+            raise NotFollowed("its MERGE has columns that the source has not")
+        return _Clause(said.condition, {name: given[name] for name in names})
 
-    def _kept(self, plan: Plan) -> list[Plan]:
+    def _kept(self, said: Merge) -> list[Plan]:
         """The table's own rows, each with the row of the source that changed it, if one did."""
         c = self.c
-        source, given = self._source(plan.sourceTable())
-        matched = [self._clause(one, given) for one in c.items(plan.matchedActions())]
-        gone = [self._clause(one, {}) for one in c.items(plan.notMatchedBySourceActions())]
+        source, given = self._source(said.source)
+        matched = [self._clause(one, given) for one in said.matched]
+        gone = [self._clause(one, {}) for one in said.not_matched_by_source]
         if gone:
-            return self._kept_or_gone(source, plan.mergeCondition(), matched, gone)
+            return self._kept_or_gone(source, said.condition, matched, gone)
         if not matched:
             return [c.project(self._shown(lambda a: a), self.target)]
-        joined = c.join(self.target, source, "leftouter", self._changes(plan.mergeCondition(), matched))
+        joined = c.join(self.target, source, "leftouter", self._changes(said.condition, matched))
         there = c.is_not_null(c.unresolved(_MATCHED))
         return [self._after(joined, matched, there)]
 
@@ -225,15 +316,15 @@ class _Making:
         parts.append(self._after(c.join(self.target, source, "leftanti", condition), gone, None))
         return parts
 
-    def _inserted(self, plan: Plan) -> Plan:
+    def _inserted(self, said: Merge) -> Plan:
         """Rows of the source that met none of the table's."""
         c = self.c
-        source, given = self._source(plan.sourceTable())
-        clauses = [self._clause(one, given) for one in c.items(plan.notMatchedActions())]
+        source, given = self._source(said.source)
+        clauses = [self._clause(one, given) for one in said.not_matched]
         leaf = _leaf(c, self.target)
         assert leaf is not None
         filled_in = {name.lower() for name in c.filled_in(leaf)}
-        there = c.join(source, self._as_it_was(self.target), "leftanti", plan.mergeCondition())
+        there = c.join(source, self._as_it_was(self.target), "leftanti", said.condition)
 
         def value(attr: Attr) -> Expr:
             found = c.null(attr)
@@ -270,16 +361,15 @@ class _Making:
     def _shown(self, value: Callable[[Attr], Expr]) -> list[Expr]:
         return [self.c.alias(self._cast(value(attr), attr), attr.name()) for attr in self.columns]
 
-    def _assigned(self, assignments: Sequence[Any]) -> dict[str, Expr]:
+    def _assigned(self, sets: Sequence[Set]) -> dict[str, Expr]:
         """The new values by column. Of `a.b.c` the first parts may name the table."""
         found: dict[str, Expr] = {}
         names = {str(a.name()).lower() for a in self.columns}
-        for one in assignments:
-            parts = [str(part) for part in self.c.items(one.key().nameParts())]
+        for parts, value in sets:
             ahead = [part.lower() for part in parts[:-1]]
             own = [part.lower() for part in self.parts]
             of_table = not ahead or (len(ahead) == 1 and ahead[0] in self.aliases) or own[-len(ahead) :] == ahead
             if not of_table or parts[-1].lower() not in names:
                 raise NotFollowed(f"it sets a field inside of a column ({'.'.join(parts)})")
-            found[parts[-1].lower()] = one.value()
+            found[parts[-1].lower()] = value
         return found

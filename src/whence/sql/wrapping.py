@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+Method = tuple[type, str]
+
 
 class Around(Protocol):
     """What is open: says whether an object is its own, and has a method for every kind of call."""
@@ -22,7 +24,7 @@ class Around(Protocol):
 class Wrapping:
     """`methods`: for each method of a class, the name of the method of an `Around` that is called instead."""
 
-    def __init__(self, methods: Mapping[tuple[type, str], str]) -> None:
+    def __init__(self, methods: Mapping[Method, str]) -> None:
         self._methods = methods
         self._lock = threading.Lock()
         self._open: list[tuple[int, Around]] = []
@@ -30,11 +32,13 @@ class Wrapping:
         self._here = threading.local()
 
     @contextmanager
-    def opened(self, around: Around) -> Iterator[None]:
+    def opened(self, around: Around, more: Mapping[Method, str] | None = None) -> Iterator[None]:
+        """`more`: methods of classes that are there in this process only."""
         entry = (threading.get_ident(), around)
         with self._lock:
-            if not self._open:
-                for (owner, name), instead in self._methods.items():
+            wrapped = {(owner, name) for owner, name, _, _ in self._undo}
+            for (owner, name), instead in {**self._methods, **(more or {})}.items():
+                if (owner, name) not in wrapped:
                     self._wrap(owner, name, instead)
             self._open.append(entry)
         try:

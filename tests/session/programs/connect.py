@@ -76,4 +76,4 @@ found["works"] = spark.range(3).count()  # the user's session is not disturbed
 diagnosis = whence.diagnose(lambda config: config["n"] < 3, {"n": [1, 2, 3, 4]}, seed=0)
 found["diagnosed"] = [str(condition) for cause in diagnosis.causes for condition in cause.conditions]
 spark.stop()
-print(json.dumps(found))
+print(json.dumps(found, default=int))  # Spark 3.5 gives numbers of numpy

@@ -11,19 +11,12 @@ import pandas as pd
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import executor_python
 import whence
 
 home = Path(sys.argv[1])
-python = home / "python"
-site = home / "site"
-site.mkdir()
-for folder in [p for p in sys.path if p.endswith("site-packages")]:
-    for package in Path(folder).iterdir():
-        if not package.name.startswith(("whence", "__editable__")) and package.suffix != ".pth":
-            (site / package.name).symlink_to(package)
-python.write_text(f'#!/bin/sh\nPYTHONPATH="{site}" exec {Path(sys.executable).resolve()} -s "$@"\n')
-python.chmod(0o755)
-os.environ["PYSPARK_PYTHON"] = str(python)
+os.environ["PYSPARK_PYTHON"] = str(executor_python.make(home))
 
 spark = (
     SparkSession.builder.master("local[1]")

@@ -24,6 +24,8 @@ _pickle: Any = CPickleSerializer()
 
 _EVALUATING = ("BatchEvalPython", "ArrowEvalPython")
 _FUNCTIONS = ("PythonUDF", "PythonUDAF", "PythonUDTF")
+# The name that Spark 4 gives to what raise_error throws.
+_RAISED = "USER_RAISED_EXCEPTION"
 
 
 @dataclass(frozen=True, eq=False)
@@ -347,19 +349,30 @@ def thrown(c: Catalyst, error: BaseException) -> JavaObject | None:
     cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     found = None
     while isinstance(cause, JavaObject):
-        if c.is_a(cause, "org.apache.spark.SparkThrowable") and condition_of(cause):
+        is_named = c.is_a(cause, "org.apache.spark.SparkThrowable") and bool(condition_of(cause))
+        if is_named or _is_raised(cause):
             found = cause
         cause = cause.getCause()
     return found
 
 
 def condition_of(throwable: JavaObject) -> str:
+    if _is_raised(throwable):
+        return _RAISED
     return str(throwable.getErrorClass() or "")  # the older of its two names is in all releases
+
+
+def _is_raised(throwable: JavaObject) -> bool:
+    """What raise_error and assert_true throw before Spark 4: an error without a name, out of an expression's code."""
+    if str(throwable.getClass().getName()) != "java.lang.RuntimeException":
+        return False
+    frames = throwable.getStackTrace()
+    return len(frames) > 0 and str(frames[0].getClassName()).startswith("org.apache.spark.sql.catalyst.expressions.")
 
 
 def contexts_of(throwable: JavaObject) -> list[str]:
     """Where in the query, in Spark's words, the error came from."""
-    return [str(context.summary()) for context in throwable.getQueryContext()]
+    return [] if _is_raised(throwable) else [str(context.summary()) for context in throwable.getQueryContext()]
 
 
 def context_of(expr: JavaObject) -> str:
@@ -369,7 +382,8 @@ def context_of(expr: JavaObject) -> str:
 
 def short_message(throwable: JavaObject) -> str:
     """Without the part of the query that Spark prints under it."""
-    return str(throwable.getMessage()).split("\n== ", 1)[0].strip()
+    message = str(throwable.getMessage()).split("\n== ", 1)[0].strip()
+    return f"[{_RAISED}] {message}" if _is_raised(throwable) else message
 
 
 def query_of(session: JavaObject, text: str) -> JavaObject:
@@ -411,16 +425,19 @@ def table_of(writer: Any) -> str:
 
 
 def appends(writer: Any) -> bool:
-    return str(_field(writer._jwrite, "curmode").toString()) == "Append"
+    return str(_field(writer._jwrite, "curmode", "mode").toString()) == "Append"  # the second name is that of 3.5
 
 
-def _field(of: JavaObject, name: str) -> JavaObject:
+def _field(of: JavaObject, *names: str) -> JavaObject:
+    """The field that has one of these names."""
     kind = of.getClass()
-    while name not in [f.getName() for f in kind.getDeclaredFields()]:
+    while kind is not None:
+        field = next((f for f in kind.getDeclaredFields() if f.getName() in names), None)
+        if field is not None:
+            field.setAccessible(True)
+            return field.get(of)
         kind = kind.getSuperclass()
-    field = kind.getDeclaredField(name)
-    field.setAccessible(True)
-    return field.get(of)
+    raise AttributeError(f"{of.getClass().getName()} has no field {' or '.join(names)}")
 
 
 def _written(c: Catalyst, statement: JavaObject) -> JavaObject | None:

@@ -112,8 +112,12 @@ class SqlQuarantine:
             return getattr(type(df), name)(DataFrame(mended, df.sparkSession), *args, **options)
 
     def _write(self, run: Callable[..., Any], name: str, writer: Any, args: Any, options: Any) -> Any:
-        target = self._target(name, writer, args, options)
-        inserted = insert_query(self._c, target, writer._df, name != "insertInto") if target else None
+        inserted = None
+        try:
+            target = self._target(name, writer, args, options)
+            inserted = insert_query(self._c, target, writer._df, name != "insertInto") if target else None
+        except Exception as problem:  # then rows that fail for the table's types fail as without the guard
+            log.warning("whence could not look at what this write casts its rows to: %s", problem)
         with self._without_failing(self._c.plan_of(writer._df), inserted) as mended:
             if mended is not None:
                 java = getattr(writer, "_jwrite", None) or writer._jwriter
