@@ -300,6 +300,15 @@ def _generate(r: Reading, node: Node) -> Row:
     return row
 
 
+def _numbered(r: Reading, node: Node) -> Row:
+    """A number for each row, which comes from none of its columns."""
+    row = r.children(node)
+    number = node["f"].get("sequenceAttr")
+    if isinstance(number, int):
+        r.scope.attributes[number] = frozenset()
+    return row
+
+
 def _expand(r: Reading, node: Node) -> Row:
     """Several projections of each row (ROLLUP, CUBE, UNPIVOT): a column may come from any of them."""
     row = r.children(node)
@@ -438,6 +447,7 @@ NODES: dict[str, Callable[[Reading, Node], Row]] = {
     "UnionLoopRef": Reading.cte_reference,
     "View": _view,
     "MergeRows": _merge_rows,
+    "AttachDistributedSequence": _numbered,
     **dict.fromkeys(
         [
             *operators.NAMES_ONLY,
