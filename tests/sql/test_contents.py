@@ -128,7 +128,10 @@ def test_user_defined_types(tiny: SparkSession, w: whence.Session) -> None:
 def test_a_type_that_cannot_be_told_is_refused_by_name(tiny: SparkSession, w: whence.Session) -> None:
     if not tiny.catalog.functionExists("st_geomfromwkb"):
         pytest.skip(f"Spark {tiny.version} has no type that whence cannot compare")
-    tiny.conf.set("spark.sql.geospatial.enabled", "true")  # of a session of its own; 4.1 has it switched off
-    rows = without_order(tiny.sql("select st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') as place"))
-    with pytest.raises(whence.WhenceError, match="geometry"):
-        w.backward(rows)
+    tiny.conf.set("spark.sql.geospatial.enabled", "true")  # 4.1 has it switched off
+    try:
+        rows = without_order(tiny.sql("select st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') as place"))
+        with pytest.raises(whence.WhenceError, match="geometry"):
+            w.backward(rows)
+    finally:
+        tiny.conf.unset("spark.sql.geospatial.enabled")
