@@ -1,8 +1,8 @@
 """SubZero's benchmarks: `python -m bench.arrays` (`--only astronomy` for one; `--pictures DIR` for real FITS pictures).
 
-Astronomy (figure 5), genomics (figures 6 and 7) and the operator with given fan (figures 8 and 9); what the chooser
-predicts against what is measured; what choosing takes; and how small the lineage of regular numpy operations is. Ways
-of keeping lineage are executed in turn, and every answer is compared with the black box's.
+Astronomy (figure 5), genomics (figures 6 and 7, and as it grows) and the operator with given fan (figures 8 and 9);
+what the chooser predicts against what is measured; what choosing takes; and how small the lineage of regular numpy
+operations is. Ways of keeping lineage are executed in turn, and every answer is compared with the black box's.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from bench.arrays.run_genomics import in_genomics
 from bench.arrays.run_micro import in_micro
 from bench.arrays.run_predicted import predictions
 from bench.arrays.run_regular import regular
+from bench.arrays.run_scales import growing
 from bench.harness import arguments, spark_session
 
 PARTS = {
     "choosing": choosing,
     "astronomy": in_astronomy,
     "genomics": in_genomics,
+    "scales": growing,
     "micro": in_micro,
     "predicted": predictions,
     "regular": regular,

@@ -1,4 +1,4 @@
-"""Cell lineage too simple to be wrong: dicts of sets, and an operator that does what such a dict says."""
+"""Cells and the contract's naive oracle: a relation as the records that it knows, and an operator that tells one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 
+from contract.naive import touched, witnesses
 from whence.arrays import Mode, Operator
 
 Cell = tuple[int, ...]
@@ -17,12 +18,20 @@ def cells_of(shape: tuple[int, ...]) -> list[Cell]:
     return list(product(*(range(n) for n in shape)))
 
 
+def made(relation: Relation) -> list[tuple[Cell, frozenset[tuple[int, Cell]]]]:
+    """Each output cell, and the cells (input, cell) that made it."""
+    return [
+        (out, frozenset((i, cell) for i, cells in enumerate(behind) for cell in cells))
+        for out, behind in relation.items()
+    ]
+
+
 def back(relation: Relation, cells: set[Cell], i: int) -> set[Cell]:
-    return set().union(*(relation[cell][i] for cell in cells if cell in relation))
+    return {cell for number, cell in witnesses(made(relation), cells) if number == i}
 
 
 def forth(relation: Relation, cells: set[Cell], i: int) -> set[Cell]:
-    return {out for out, behind in relation.items() if behind[i] & cells}
+    return set(touched(made(relation), {(i, cell) for cell in cells}))
 
 
 class Scripted(Operator):

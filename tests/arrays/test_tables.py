@@ -81,7 +81,13 @@ def test_more_values_missing_cells_and_what_is_wrong(w, frame, spark):
     holes = frame.where("other != 0")
     made = w.execute(wf, {"x": from_frame(holes, ["r", "c"], "b", fill=-1)})["x"]
     assert made.diagonal().tolist() == [-1.0, -1.0, -1.0]
+    texts = holes.selectExpr("r", "c", "CAST(c AS STRING) AS t", "c + (1L << 60) AS large")
+    made = w.execute(wf, {"x": from_frame(texts, ["r", "c"], "t", fill="missing")})["x"]
+    assert made.diagonal().tolist() == ["missing"] * 3  # not cut to the length of the others
+    made = w.execute(wf, {"x": from_frame(texts, ["r", "c"], "large", fill=2**40)})["x"]
+    assert (made[0, 0], made[0, 3]) == (2**40, 2**60 + 3)
     for given, said in [
+        (from_frame(holes, ["r", "c"], "b", fill="missing"), "fill='missing' cannot stand in the column b, of float64"),
         (from_frame(holes, ["r", "c"], "b"), r"no value of b for the cell \(0, 0\)"),
         (from_frame(frame, "c", "b"), r"several rows for the cell \(0,\)"),
         (from_frame(frame.selectExpr("r - 1 AS r", "c", "b"), ["r", "c"], "b"), r"coordinates \(-1, 0\)"),

@@ -67,7 +67,11 @@ def test_times_lie_on_the_line_between_what_was_asked() -> None:
 def test_whole_arrays_cost_nothing_where_the_operator_says_what_they_mean() -> None:
     whole = {"backward": Passing(1_000_000, 1_000_000)}
     assert costs_of(SEEN, ["FullOne"], whole)["FullOne"].backward > 0.01
-    assert costs_of(replace(SEEN, entire=True), ["FullOne"], whole)["FullOne"].backward < 0.001
+    entire = replace(SEEN, entire=True)
+    assert costs_of(entire, ["FullOne"], whole)["FullOne"].backward < 0.001
+    tried = [Answered(text, "backward", 1_000_000, 1_000_000, 0.003, trial=True) for text in ("Blackbox", "FullOne")]
+    costs = costs_of(replace(entire, answered=tuple(tried)), ["Blackbox", "FullOne"], whole)
+    assert costs["Blackbox"].backward == costs["FullOne"].backward == 0.003  # as it was tried, and whatever is kept
 
 
 def test_look_ups_that_differ_by_noise_are_alike() -> None:
@@ -75,9 +79,24 @@ def test_look_ups_that_differ_by_noise_are_alike() -> None:
         seen = replace(SEEN, answered=(Answered("FullOne", "backward", 1, 1, seconds),))
         return costs_of(seen, ["FullOne"], {"backward": Passing(1, 1)})["FullOne"].backward
 
-    assert looked_up(0.00002) == looked_up(0.00012) == 0.0001
+    assert looked_up(0.00002) == looked_up(0.00009) == 0.00006
     assert looked_up(0.0019) == looked_up(0.0016)
     assert looked_up(0.010) > looked_up(0.004)
+
+
+def test_a_step_has_its_share_of_what_a_question_takes_beside_its_steps() -> None:
+    seen = replace(SEEN, beside=0.003, answered=(Answered("FullOne", "backward", 1, 1, 0.0008),))
+    alone, third = (
+        costs_of(seen, ["FullOne", "Blackbox"], {"backward": Passing(1, 1, steps=steps)}) for steps in (1.0, 3.0)
+    )
+    for strategy in alone:
+        assert alone[strategy].backward - third[strategy].backward == pytest.approx(0.002)
+
+
+def test_what_is_stored_is_left_alone_where_it_takes_longer_than_a_rerun() -> None:
+    told = (Answered("FullOne", "backward", 1, 1, 9.0), Answered("Blackbox", "backward", 1, 1, 3.0, trial=True))
+    costs = costs_of(replace(SEEN, answered=told), ["FullOne", "Blackbox"], {"backward": Passing(1, 1)})
+    assert costs["FullOne"].backward == costs["Blackbox"].backward == 3.0
 
 
 def test_observations_travel_as_json() -> None:

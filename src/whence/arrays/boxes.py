@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.cells import Numbers, Shape, coordinates, size_of, strides_of
+from whence.arrays.cells import Numbers, Shape, coordinates, distinct, size_of, strides_of
 from whence.arrays.columns import Column, Columns
 from whence.arrays.lists import SLICE, Lists, spread
 
@@ -41,7 +41,7 @@ def boxes_of_lists(lists: Lists, shape: Shape) -> tuple[Numbers, NDArray[np.int6
     size = max(size_of(shape), 1)
     numbers = lists.values.all() + lists.owners() * size
     if len(numbers) > 1 and not (np.diff(numbers) > 0).all():
-        numbers = np.unique(numbers)
+        numbers = distinct(numbers)
     if not shape:
         none = np.zeros((len(numbers), 0), np.int64)
         return numbers, none, none
@@ -147,7 +147,7 @@ class BoxTree:
 
     def meeting(self, low: NDArray[np.int64], high: NDArray[np.int64]) -> Numbers:
         """The boxes that may meet one of the asked ones: those of all groups that do."""
-        if not self._levels or not low.shape[1]:
+        if self.count <= GROUP or not low.shape[1]:
             return np.arange(self.count, dtype=np.int64)
         asked = np.arange(len(low))
         groups = np.zeros(len(low), np.int64)
@@ -159,7 +159,7 @@ class BoxTree:
                 groups, asked = groups[there], asked[there]
             good = (from_[groups] <= high[asked]).all(axis=1) & (to[groups] >= low[asked]).all(axis=1)
             groups, asked = groups[good], asked[good]
-        found = np.unique(groups)
+        found = distinct(groups)
         boxes: Numbers = (found[:, None] * GROUP + np.arange(GROUP)).ravel()
         return boxes[boxes < self.count]
 

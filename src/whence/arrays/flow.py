@@ -15,7 +15,7 @@ import numpy as np
 
 from whence.arrays.access import Asking
 from whence.arrays.boxes import boxes_of
-from whence.arrays.cells import NONE, Numbers, as_set, coordinates, strides_of
+from whence.arrays.cells import NONE, Numbers, as_set, coordinates, distinct, strides_of
 from whence.arrays.encodings import BACKWARD, FORWARD
 from whence.arrays.errors import ArrayError
 from whence.arrays.operator import label
@@ -23,6 +23,8 @@ from whence.arrays.run import Run
 from whence.arrays.tables import RowMap, cells_of_rows, frame_files, rows_of_cells, values_at
 from whence.arrays.workflow import Node
 from whence.model.flow import BY_ROW, Answer, RecordId, Records, Site, Step, files_site
+from whence.model.quiet import again
+from whence.model.verdict import AGAIN, OPEN, REFUTED, Proof, Verdict
 from whence.store.private import require_name
 from whence.store.producers import file_key
 
@@ -62,6 +64,10 @@ class CellRecords:
 
     def frame(self) -> DataFrame:
         return self._run.frame(self.node, coordinates(self.cells, self._run.shape(self.node)))
+
+    def others(self) -> DataFrame:
+        """The other cells of the array."""
+        return self._run.frame(self.node).join(self.frame(), list(self.columns[:-1]), "leftanti")
 
 
 class ArrayFlow:
@@ -163,7 +169,7 @@ class ArrayFlow:
         if framed is not None:
             node, directory = framed
             cells = cells_of_rows(directory, self.run.shape(node), [(str(f), int(r)) for f, r in known])
-            return CellRecords(site, self.run, node, np.unique(cells), known)
+            return CellRecords(site, self.run, node, distinct(cells), known)
         for node in self._workflow.nodes:
             if node.operator is None and site == self._input_site(node):
                 if self.run.source(node).get("kind") == "frame":
@@ -182,6 +188,32 @@ class ArrayFlow:
         if self._is_behind(node, taken.node):
             found = self.run.query(BACKWARD).along_all(taken.node, taken.cells, node, Asking())
         return CellRecords(self._site(node), self.run, node, found)
+
+    def verify(self, asked: Records, answer: Answer) -> Verdict:
+        """Its operators run again in tracing mode must make the same arrays, and tell the same cells."""
+        taken = self._taken(asked)
+        asking, silent = Asking(), []
+        operators = [n for n in self._workflow.nodes if n.operator is not None and self._is_behind(n, taken.node)]
+        for node in operators:
+            with again():
+                told = self.run.traced_again(node)
+            if told is None:
+                silent.append(node.name)
+            else:
+                asking.again[node] = told
+        ends = [node for node in self._workflow.inputs if self._is_behind(node, taken.node)]
+        found = {taken.node: taken.cells}
+        if taken.node.operator is not None:
+            found = self.run.query(BACKWARD).everywhere(taken.node, taken.cells, ends, asking)
+        known = {site: records.cells for site, records in answer.found.items() if isinstance(records, CellRecords)}
+        odd = [n.name for n, cells in found.items() if not np.array_equal(known.get(self._input_site(n), NONE), cells)]
+        if odd:
+            how = f"its operators, run again, tell other cells of {', '.join(odd)} than were found"
+            return Verdict(False, proofs=(Proof(self.name, REFUTED, how),))
+        how = f"its {len(asking.again)} operators on the way, run again, made the same arrays and tell the same cells"
+        if silent:
+            how += f"; {', '.join(silent)} says nothing about its lineage, and was not run"
+        return Verdict(False, proofs=(Proof(self.name, AGAIN if not silent else OPEN, how),))
 
     def files(self, site: Site) -> Collection[str]:
         for node in self._workflow.inputs:

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,12 @@ ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 _NEW = ".new-"
 
 
+class Noting(Protocol):
+    """A run that has something to write down."""
+
+    def settle(self) -> None: ...
+
+
 class Shelf:
     """All array runs of one store."""
 
@@ -44,6 +50,13 @@ class Shelf:
         self.path = top / "arrays"
         self.seal = seal
         self._top = top
+        self.waiting: set[Noting] = set()
+        """Open runs that have not yet written down what their questions took."""
+
+    def settle(self) -> None:
+        """Let them write it: before somebody reads it, and when a session ends."""
+        for run in list(self.waiting):
+            run.settle()
 
     def new(self) -> NewRun:
         make_directory(self.path, self._top)
@@ -58,7 +71,7 @@ class Shelf:
             known = self.names()
             told = f"It has {len(known)}, the last is {known[-1]}" if known else "It has none"
             raise UnknownRun(f"There is no array run {name!r} in the store {self._top}. {told}.")
-        return Folder(self.path / name, self.seal)
+        return Folder(self.path / name, self.seal, self.waiting)
 
     @property
     def tables(self) -> Path:
@@ -138,15 +151,16 @@ class NewRun:
         self._finished = True
         if self.on_finish is not None:
             self.on_finish(done)
-        return Folder(done, self._shelf.seal)
+        return Folder(done, self._shelf.seal, self._shelf.waiting)
 
 
 class Folder:
     """A run that is whole."""
 
-    def __init__(self, path: Path, seal: Seal) -> None:
+    def __init__(self, path: Path, seal: Seal, waiting: set[Noting]) -> None:
         self.path = path
         self.name = path.name
+        self.waiting = waiting
         self._seal = seal
 
     def about(self) -> dict[str, Any]:

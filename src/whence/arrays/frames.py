@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whence.arrays.errors import ArrayError
+from whence.spark.sessions import is_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +34,7 @@ def from_frame(df: DataFrame, index: str | Sequence[str], values: str | Sequence
 
     A list of k value columns adds a last axis of length k. A cell that has no row is `fill`; without one it is an
     error, like two rows for one cell."""
-    if not hasattr(df, "_jdf"):
+    if not is_frame(df):
         raise TypeError(f"from_frame takes a DataFrame of a classic Spark session, not {type(df).__name__}.")
     coordinates = (index,) if isinstance(index, str) else tuple(index)
     adds_axis = not isinstance(values, str)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,3 +43,12 @@ class Gathering:
         if self._bits is not None:
             return np.flatnonzero(self._bits)
         return unique(np.concatenate(self._parts), self._size) if self._parts else NONE
+
+
+def gathered(parts: Iterator[Numbers], size: int) -> Numbers:
+    gathering = Gathering(size)
+    for part in parts:
+        gathering.add(part)
+        if gathering.is_whole:
+            break
+    return gathering.result()

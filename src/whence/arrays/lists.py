@@ -107,18 +107,20 @@ def starts_of(lengths: NDArray[np.int64]) -> Numbers:
 
 def spread(starts: Numbers, lengths: Numbers) -> Numbers:
     """start, start + 1, ... start + length - 1, for one pair after the other."""
-    total = int(lengths.sum())
-    if total == 0:
+    ends = lengths.cumsum()
+    if not len(ends) or not ends[-1]:
         return NONE
-    ends = np.cumsum(lengths)
-    places = np.arange(total, dtype=np.int64)
+    places = np.arange(ends[-1], dtype=np.int64)
     places += np.repeat(starts - (ends - lengths), lengths)
     return places
 
 
 def _of_ranges(values: Column, starts: Numbers, stops: Numbers) -> Iterator[Numbers]:
     lengths = stops - starts
-    sums = np.cumsum(lengths)
+    sums = lengths.cumsum()
+    if len(sums) and sums[-1] <= SLICE:
+        yield values.take(spread(starts, lengths))
+        return
     done = 0
     while done < len(lengths):
         before = int(sums[done - 1]) if done else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,10 @@ from whence.arrays.symbolic import vectorised
 
 Pairs = tuple[Numbers, Numbers]
 """(asked, found): for each found number the asked one that it belongs to."""
+Renumber = Callable[[Numbers], Numbers]
 
 _KEPT = 1 << 24  # pairs of an inverted map function that stay in memory
+_LONG = 0.002  # seconds of a slice that is not to grow
 
 
 class Maps:
@@ -39,6 +42,7 @@ class Maps:
         self._place = Place(input_shapes, output_shape)
         self._inverted: dict[tuple[str, int], Pairs] = {}
         self._kept: dict[int, bool] = {}
+        self._moves: dict[int, tuple[Renumber, Renumber] | None] = {}
         self._lock = threading.Lock()
 
     # --- sets, a slice at a time
@@ -46,6 +50,10 @@ class Maps:
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if self.keeps(i):
             yield cells
+            return
+        moved = self._moved(i)
+        if moved is not None:
+            yield moved[0](cells)
             return
         together, some = self._shared("b", cells, i, self.output_shape, self.input_shapes[i])
         if together is not None:
@@ -57,6 +65,10 @@ class Maps:
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if self.keeps(i):
             yield cells
+            return
+        moved = self._moved(i)
+        if moved is not None:
+            yield moved[1](cells)
             return
         together, some = self._shared("f", cells, i, self.input_shapes[i], self.output_shape)
         if together is not None:
@@ -72,6 +84,20 @@ class Maps:
             self._kept[i] = told is not None and bool(self._call(told, i))
         return self._kept[i]
 
+    def _moved(self, i: int) -> tuple[Renumber, Renumber] | None:
+        """Backward and forward by numbers alone, where a built-in operator only moves cells."""
+        if i not in self._moves:
+            told = getattr(self.operator, "moves_cells", None)
+            self._moves[i] = None if told is None else self._call(told, i)
+        return self._moves[i]
+
+    def renumber(self, direction: str, i: int) -> Renumber | None:
+        """From cells to cells, in the order given, where a built-in operator leaves or moves each."""
+        if self.keeps(i):
+            return lambda cells: cells
+        moved = self._moved(i)
+        return None if moved is None else moved[direction == "forward"]
+
     def _shared(self, way: str, cells: Numbers, i: int, shape: Shape, to: Shape) -> tuple[Numbers | None, Numbers]:
         """Built-in operators know of cells that share lineage: their answer, or the cells that are left to be asked."""
         if len(cells) < 2 or not hasattr(self.operator, f"alike_{way}"):
@@ -81,7 +107,8 @@ class Maps:
             found = self._call(getattr(self.operator, f"together_{way}"), asked, i)
             if found is not None:
                 return flat(found, to), cells
-        return None, flat(self._call(getattr(self.operator, f"alike_{way}"), asked, i), shape)
+        some = self._call(getattr(self.operator, f"alike_{way}"), asked, i)
+        return None, cells if some is asked else flat(some, shape)
 
     # --- pairs, a slice at a time
 
@@ -157,15 +184,19 @@ class Maps:
             with self._lock:
                 self._inverted[name, i] = whole
 
-    # Slices begin small and grow to what one fan-out allows, so that an answer never takes much memory at once.
+    # Slices begin small and grow to what one fan-out allows, so that an answer never takes much memory at once; and
+    # only while they are short, so that whoever asks can turn to another way in time.
     def _slices(self, count: int) -> Iterator[tuple[int, int]]:
         self._fanout = 0.0
         start, length = 0, 256
         while start < count:
             stop = min(count, start + length)
+            began = perf_counter()
             yield start, stop
+            took = perf_counter() - began
             start = stop
-            length = min(length * 8, max(1, int(2 * SLICE / max(self._fanout, 1.0))))
+            grown = length * 8 if took < _LONG / 8 else length * 2 if took < _LONG else length
+            length = min(grown, max(1, int(2 * SLICE / max(self._fanout, 1.0))))
 
     def _told(self, found: int, asked: int) -> None:
         self._fanout = max(found / max(asked, 1), self._fanout / 2)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.cells import Shape
+from whence.arrays.errors import ArrayError
 
 
 class Mode(str, Enum):
@@ -155,7 +156,14 @@ def label(operator: Operator) -> str:
 def modes_of(operator: Operator) -> frozenset[Mode]:
     """What it supports, with what follows: MAP implies FULL, and BLACKBOX always goes."""
     supported: Iterable[Any] = operator.supported_modes() or ()
-    modes = {Mode(mode) for mode in supported}
+    try:
+        modes = {Mode(mode) for mode in supported}
+    except (TypeError, ValueError) as error:
+        known = ", ".join(mode.name for mode in Mode)
+        raise ArrayError(
+            f"supported_modes of the operator {label(operator)} gave {supported!r}: it gives a set of modes, which are "
+            f"{known}."
+        ) from error
     if Mode.MAP in modes:
         modes.add(Mode.FULL)
     return frozenset(modes | {Mode.BLACKBOX})

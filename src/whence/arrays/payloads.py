@@ -16,6 +16,9 @@ from whence.arrays.columns import Columns
 from whence.arrays.errors import ArrayError
 from whence.arrays.lists import Lists
 
+_NUMBERS = [np.dtype(code) for code in "?bhilqBHILQefd"]
+"""What `tolist` makes Python's own numbers of."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -26,7 +29,7 @@ class Table:
 
     @classmethod
     def of(cls, payloads: Sequence[Any] | NDArray[Any], where: str) -> Table:
-        if isinstance(payloads, np.ndarray) and payloads.dtype.kind in "iufb" and payloads.ndim == 1:
+        if isinstance(payloads, np.ndarray) and payloads.dtype in _NUMBERS and payloads.ndim == 1:
             found, ids = np.unique(payloads, return_inverse=True, equal_nan=False)
             return cls(ids.astype(np.int64, copy=False), tuple(found.tolist()))
         if isinstance(payloads, np.ndarray):
@@ -62,7 +65,8 @@ def values_of(distinct: tuple[Any, ...]) -> NDArray[Any]:
     kinds = {type(payload) for payload in distinct}
     if len(kinds) == 1 and kinds <= {bool, int, float}:
         made = np.array(distinct)
-        if made.dtype.kind in "bif":
+        # Of whole numbers that do not fit into 64 bits numpy makes floats.
+        if made.dtype.kind == {bool: "b", int: "i", float: "f"}[kinds.pop()]:
             return made
     made = np.empty(len(distinct), object)
     for place, payload in enumerate(distinct):

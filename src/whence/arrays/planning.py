@@ -27,6 +27,7 @@ class Arrays:
 
     def __init__(self, shelf: Shelf, given: Any) -> None:
         """`given`: a workflow, or an array of one."""
+        shelf.settle()
         self._runs = _runs(shelf, given)
         self._run = self._runs[0]
         self.workflow = self._run.workflow
@@ -76,11 +77,12 @@ class Arrays:
             count = sum(map(len, questions.values()))
             if before is not None and count >= max(2 * before.tried, 1):  # others than those that were tried
                 before, wanted = None, tuple(dict.fromkeys((*wanted, *_strategies(node, ()))))
-            missing = [s for s in wanted if before is None or not _knows(before, s)]
+            forced = bool(force.get(node.name))
+            missing = [s for s in wanted if before is None or not _knows(before, s, forced)]
             if missing:
                 with working(f"Trying strategies for {node.name}, {number + 1} of {len(operators)} operators"):
                     tried[node.name] = trial.tried(
-                        node, before or _bare(observed[node]), missing, self._run.array, questions
+                        node, before or _bare(observed[node]), missing, self._run, questions, patient=forced
                     )
                     trial.keep(folder, tried)
             observed[node] = replace(tried[node.name], answered=(*observed[node].answered, *tried[node.name].answered))
@@ -115,22 +117,28 @@ class Arrays:
         found: dict[Node, dict[str, Passing]] = {node: {} for node in seen}
         for direction in DIRECTIONS:
             mine = [question for question in questions if question.direction == direction]
-            for node, inputs in self._through(mine).items():
+            for node, (inputs, steps) in self._through(mine).items():
                 past = [a for a in seen[node].answered if a.direction == direction and not a.trial]
-                found[node][direction] = Passing(_START, _START, inputs) if not past else _mean(past, inputs)
+                asked, reached = _mean(past) if past else (_START, _START)
+                found[node][direction] = Passing(asked, reached, inputs, steps)
             self._spread(seen, direction, mine, found)
         return found
 
-    def _through(self, questions: Sequence[Question]) -> dict[Node, float]:
-        """Through how many of its inputs a question passes an operator, on average."""
-        counts: dict[Node, list[tuple[int, float]]] = {}
+    def _through(self, questions: Sequence[Question]) -> dict[Node, tuple[float, float]]:
+        """Through how many of its inputs a question passes an operator, and through how many operators it goes, on
+        average."""
+        counts: dict[Node, list[tuple[int, int, float]]] = {}
         for question in questions:
             on_the_way = question.steps | question.ends
             for node in self.workflow.nodes:
                 if node.name in question.steps:
                     inputs = sum(below.name in on_the_way for below in node.inputs)
-                    counts.setdefault(node, []).append((max(inputs, 1), question.weight))
-        return {node: sum(n * w for n, w in told) / (sum(w for _, w in told) or 1.0) for node, told in counts.items()}
+                    counts.setdefault(node, []).append((max(inputs, 1), len(question.steps), question.weight))
+        found = {}
+        for node, told in counts.items():
+            weight = sum(w for *_, w in told) or 1.0
+            found[node] = (sum(n * w for n, _, w in told) / weight, sum(s * w for _, s, w in told) / weight)
+        return found
 
     def _spread(
         self,
@@ -152,7 +160,7 @@ class Arrays:
                 reached = min(other, asked * _fan(here, direction))
                 known = [a for a in here.answered if a.direction == direction and not a.trial]
                 if not known:
-                    found[node][direction] = Passing(asked, reached, found[node][direction].inputs)
+                    found[node][direction] = replace(found[node][direction], asked=asked, found=reached)
                 else:
                     reached = found[node][direction].found
                 if direction == BACKWARD:
@@ -177,14 +185,15 @@ def _alike(one: Observed, other: Observed) -> bool:
     return (one.operator, one.output_cells, one.input_cells) == (other.operator, other.output_cells, other.input_cells)
 
 
-def _mean(past: Sequence[Answered], inputs: float) -> Passing:
+def _mean(past: Sequence[Answered]) -> tuple[float, float]:
     newest = past[:200]
     count = len(newest)
-    return Passing(sum(a.asked for a in newest) / count, sum(a.found for a in newest) / count, inputs)
+    return sum(a.asked for a in newest) / count, sum(a.found for a in newest) / count
 
 
-def _knows(seen: Observed, strategy: str) -> bool:
-    return strategy in seen.skipped or any(a.strategy == strategy for a in seen.answered)
+def _knows(seen: Observed, strategy: str, forced: bool) -> bool:
+    """What took too long to be tried is tried where it is forced."""
+    return (strategy in seen.skipped and not forced) or any(a.strategy == strategy for a in seen.answered)
 
 
 def _bare(seen: Observed) -> Observed:

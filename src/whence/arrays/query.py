@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from whence.arrays.access import Asking, Found
 from whence.arrays.cells import NONE, Numbers, size_of, unique
 from whence.arrays.encodings import BACKWARD
 from whence.arrays.errors import ArrayError
+from whence.arrays.ways import Jump, Leg
 from whence.arrays.workflow import Node, Workflow
 
 Step = Callable[[Node, str, Numbers, int, Asking], Found]
@@ -79,12 +80,12 @@ class Query:
                     useful.update(node.inputs)
         return useful
 
-    def along(self, start: Node, cells: Numbers, to: Node, path: Any, asking: Asking) -> Numbers:
+    def legs(self, start: Node, to: Node, path: Any) -> tuple[Leg, ...]:
         """One way: operators in the order walked, each a node or (node, i)."""
         ways = [self._part(part) for part in _listed(path)]
         if not ways:
             if start is to:
-                return cells
+                return ()
             raise ArrayError(f"The path from {start.name} to {to.name} is empty: name the operators on it.")
         backward = self._direction == BACKWARD
         if backward and ways[0][0] is not start:
@@ -97,17 +98,25 @@ class Query:
                 f"The path ends with {ways[-1][0].name}, not with {to.name}: forward, a path ends with the array that "
                 "it leads to."
             )
+        legs = []
         before = start
         for place, (node, i) in enumerate(ways):
             beside = (ways[place + 1][0] if place + 1 < len(ways) else to) if backward else before
-            found = [self._walk(node, cells, k, asking) for k in self._places(place, node, i, beside)]
+            legs.append(Leg(node, self._places(place, node, i, beside), beside if backward else node))
             before = node
-            cells = self._union(beside if backward else node, found)
+        return tuple(legs)
+
+    def along(self, cells: Numbers, steps: Iterable[Leg | Jump], asking: Asking) -> Numbers:
+        for step in steps:
+            if isinstance(step, Jump):
+                cells = step.take(cells) if len(cells) < step.most else self.along(cells, step.legs, asking)
+            else:
+                cells = self._union(step.to, [self._walk(step.node, cells, i, asking) for i in step.inputs])
         return cells
 
-    def _places(self, place: int, node: Node, i: int | None, beside: Node) -> list[int]:
+    def _places(self, place: int, node: Node, i: int | None, beside: Node) -> tuple[int, ...]:
         """The inputs of `node` that this step of the path goes through."""
-        stands = [k for k, below in enumerate(node.inputs) if below is beside]
+        stands = tuple(k for k, below in enumerate(node.inputs) if below is beside)
         if i is not None and i not in range(len(node.inputs)):
             raise ArrayError(
                 f"Step {place + 1} of the path goes through input {i} of {node.name}, whose inputs are "
@@ -119,7 +128,7 @@ class Query:
                 f"The path breaks at step {place + 1}: {beside.name} does not stand at {through}, whose inputs are "
                 f"{_numbered(node)}."
             )
-        return stands if i is None else [i]
+        return stands if i is None else (i,)
 
     def _part(self, part: Any) -> tuple[Node, int | None]:
         i: int | None = None

@@ -17,10 +17,11 @@ from whence.arrays.columns import Columns
 from whence.arrays.lists import spread
 from whence.model import StoreError
 
-MOST = 6
+MOST = 12
 """Sets of one operator in one direction."""
 _MOST_RANGES = 50_000
 _LOOKED_AT = 20
+_FEW = 1000
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Set:
     @classmethod
     def of(cls, cells: Numbers, i: int) -> Set:
         """`cells`: sorted, each once."""
+        if int(cells[-1]) - int(cells[0]) + 1 == len(cells):
+            return cls(i, cells[:1].copy(), np.array([len(cells)], np.int64))
         begins = np.flatnonzero(np.diff(cells, prepend=cells[0] - 2) != 1)
         return cls(i, cells[begins], np.diff(np.append(begins, len(cells))))
 
@@ -60,14 +63,22 @@ class Memory:
         self._folder = folder
         self._known: dict[tuple[int, str], list[Set]] = {}
         self._looked: Counter[tuple[int, str]] = Counter()
+        self._marks: set[tuple[tuple[int, str], int, bytes]] = set()
+        """Questions about few cells, by which one that is asked again is known soonest."""
 
     def keep(self, node: int, direction: str, cells: Numbers, i: int) -> None:
         side = (node, direction)
         self._looked[side] += 1
         if self._looked[side] > _LOOKED_AT:
             return
-        known = self._known.setdefault(side, read(self._folder, *side))
-        asked = Set.of(cells, i)
+        if len(cells) <= _FEW:
+            mark = (side, i, cells.tobytes())
+            if mark in self._marks:
+                return
+            self._marks.add(mark)
+        if side not in self._known:
+            self._known[side] = read(self._folder, *side)
+        known, asked = self._known[side], Set.of(cells, i)
         if len(known) < MOST and len(asked.starts) <= _MOST_RANGES and asked not in known:
             with suppress(OSError):  # a store that may only be read, or another process that was here first
                 columns = {"i": np.array([i], np.int64), "starts": asked.starts, "lengths": asked.lengths}

@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from whence.arrays.access import Access, Asking, Found
-from whence.arrays.cells import Cells, Numbers, Shape, as_set
+from whence.arrays.cells import Cells, Numbers, Shape, as_set, size_of
 from whence.arrays.columns import Columns
 from whence.arrays.encodings import BACKWARD, FORWARD, STORED, Encoding, Strategy
-from whence.arrays.encodings.rerun import Rerun, Reruns
+from whence.arrays.encodings.rerun import Again, Rerun, Reruns
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import Folder
 from whence.arrays.maps import Maps
@@ -26,6 +27,7 @@ from whence.arrays.operator import Mode, modes_of
 from whence.arrays.query import Query
 from whence.arrays.remembered import Memory
 from whence.arrays.tables import Tables
+from whence.arrays.ways import Jump, Leg, Ways
 from whence.arrays.workflow import Node, Workflow
 from whence.model import SessionClosed
 from whence.strategy.costs import Answered, Observed
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _MOST_REMEMBERED = 1000  # steps of queries whose times are kept with a run
 _ALL_REMEMBERED = 500  # steps until which every query is remembered, and then every tenth
+_WAIT = 1.0  # seconds between two times that this is written down
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,9 @@ class Run:
         self._lock = threading.RLock()
         self._remembered = self._queries = 0
         self._memory = Memory(folder.path)
+        self._ways = Ways(self._access, lambda node: size_of(self.shape(node)))
+        self._notes: list[tuple[int, Answered]] = []
+        self._settled = float("-inf")
 
     # --- arrays
 
@@ -137,11 +143,25 @@ class Run:
         if path is None:
             found = query.along_all(start, asked, end, asking)
         else:
-            found = query.along(start, asked, end, path, asking)
+            found = query.along(asked, self._steps(query, direction, start, end, path, optimise), asking)
         self.remember(asking)
         # A cell that nothing was written of has no lineage: that is exact, and worth a note where all cells are so.
         widened = any(not note.startswith("No way leads") for note in query.notes)
         return Cells.of(found, self.shape(end), (*query.notes, *query.ended), exact=not widened)
+
+    def _steps(
+        self, query: Query, direction: str, start: Node, end: Node, path: Any, optimise: bool
+    ) -> tuple[Leg | Jump, ...]:
+        """The steps of a path: as they were walked before, put together where that was worth it."""
+        if not optimise or not isinstance(path, (list, tuple)) or not all(map(_is_plain, path)):
+            return query.legs(start, end, path)
+        way = (direction, start, end, *path)
+        known = self._ways.get(way, direction)
+        if known is not None:
+            return known
+        legs = query.legs(start, end, path)
+        self._ways.keep(way, legs)
+        return legs
 
     def query(self, direction: str) -> Query:
         return Query(self.workflow, direction, self._step, self.shape)
@@ -179,6 +199,11 @@ class Run:
             lambda: np.asarray(self.array(node)),
         )
 
+    def traced_again(self, node: Node) -> Again | None:
+        """What an operator tells when it is run once more; None for one that says nothing about its lineage."""
+        access = self._access(node)
+        return self._rerun(node, access.maps).trace() if access.is_known else None
+
     def _read(self, node: Node, strategy: Strategy, maps: Maps) -> Encoding:
         path = self._folder.path / lineage_name(self._number[node], strategy)
         if told_chunked(self._told[node]):
@@ -202,6 +227,7 @@ class Run:
     @property
     def observed(self) -> Mapping[Node, Observed]:
         """All that is known about each operator: what the chooser works from."""
+        self.settle()
         answered: dict[int, list[Answered]] = {}
         with suppress(OSError, ValueError):
             for line in (self._folder.path / "asked.jsonl").read_text("utf-8").splitlines():
@@ -222,23 +248,24 @@ class Run:
         if self._remembered >= _MOST_REMEMBERED or seldom or not asking.told:
             return
         self._remembered += len(asking.told)
-        lines = [
-            json.dumps(
-                {
-                    "node": self._number[node],
-                    "strategy": told.strategy,
-                    "direction": told.direction,
-                    "asked": told.asked,
-                    "found": told.found,
-                    "seconds": told.seconds,
-                }
-            )
-            for node, told in asking.told
-        ]
         for (node, told), (i, cells) in zip(asking.told, asking.cells, strict=True):
             assert node.operator is not None
+            self._notes.append((self._number[node], told))
             if Mode.MAP not in modes_of(node.operator):
                 self._memory.keep(self._number[node], told.direction, cells, i)
+        self._folder.waiting.add(self)
+        if monotonic() > self._settled + _WAIT:
+            self.settle()
+
+    def settle(self) -> None:
+        """Write down what was not yet. Doing so after every question would take longer than most of them do."""
+        with self._lock:
+            notes, self._notes = self._notes, []
+            self._settled = monotonic()
+        self._folder.waiting.discard(self)
+        if not notes:
+            return
+        lines = [json.dumps({"node": number, **_as_json(told)}) for number, told in notes]
         with suppress(OSError):  # a store that may only be read
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(os.open(self._folder.path / "asked.jsonl", flags, 0o600), "w") as file:
@@ -275,6 +302,23 @@ class Run:
     def _require_open(self) -> None:
         if not self._is_open():
             raise SessionClosed
+
+
+def _is_plain(part: Any) -> bool:
+    """A part of a path that is told from others by being equal."""
+    return isinstance(part, (str, Node)) or (
+        type(part) is tuple and len(part) == 2 and isinstance(part[0], (str, Node)) and type(part[1]) is int
+    )
+
+
+def _as_json(told: Answered) -> dict[str, Any]:
+    return {
+        "strategy": told.strategy,
+        "direction": told.direction,
+        "asked": told.asked,
+        "found": told.found,
+        "seconds": told.seconds,
+    }
 
 
 def told_chunked(told: Mapping[str, Any]) -> bool:

@@ -36,8 +36,11 @@ def run_once(operator: Operator, name: str, inputs: Sequence[NDArray[Any]], mode
     with at_place(operator, Place(shapes, None, recorder)):
         try:
             made = operator.run(*(read_only(array) for array in inputs), cur_modes=modes)
-        except ArrayError:
-            raise
+        except ArrayError as error:
+            if where in str(error):
+                raise
+            told = ", ".join(map(str, shapes)) or "none"
+            raise ArrayError(f"The operator {where} cannot run on inputs of shape {told}: {error}") from error
         except Exception as error:
             raise OperatorFailed(
                 f"The operator {where} failed on inputs of shape {', '.join(map(str, shapes))}: "
@@ -54,11 +57,19 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def plain(made: Any, what: str) -> NDArray[Any]:
-    """An array that can be kept as a file: of anything but Python objects."""
+    """An array that can be kept as a file: of anything but Python objects.
+
+    In C order, as files and chunks have it: sums of floats depend on the order, and a rerun must come to the same."""
     try:
-        array = np.asarray(made)
+        array = np.asarray(made, order="C")
     except Exception as error:
-        raise ArrayError(f"{what} cannot be made an array: {type(error).__name__}: {error}.") from error
+        told = str(error).rstrip(".")
+        raise ArrayError(f"{what} cannot be made an array: {type(error).__name__}: {told}.") from error
+    if isinstance(made, np.ma.MaskedArray) and np.ma.is_masked(made):
+        raise ArrayError(
+            f"{what} is a masked array with masked cells, which have no value that could be kept: give its filled(...)"
+            ", and its mask as an array of its own where lineage goes through it."
+        )
     if made is None or array.dtype.hasobject:
         kind = "None" if made is None else f"an array of Python objects ({type(made).__name__})"
         raise ArrayError(f"{what} is {kind}: whence keeps arrays of numbers, texts, times and records of these.")

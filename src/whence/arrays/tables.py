@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.cells import NONE, Numbers, Shape, coordinates, flat, size_of
+from whence.arrays.cells import NONE, Numbers, Shape, coordinates, distinct, flat, size_of
 from whence.arrays.columns import Columns
 from whence.arrays.errors import ArrayError
 from whence.arrays.folder import NewRun
@@ -173,7 +173,7 @@ class RowMap:
 
     def rows(self, cells: Numbers) -> list[tuple[str, int]]:
         """Cells that no row filled came from none."""
-        wanted = np.unique(cells // self._each) if self._each else NONE
+        wanted = distinct(cells // self._each) if self._each else NONE
         if not len(self._cells) or not len(wanted):
             return []
         at = np.minimum(self._cells.find(wanted), len(self._cells) - 1)
@@ -271,10 +271,28 @@ def _filled(column: Any, numbers: Numbers, shape: Shape, fill: Any, where: str, 
             "give fill= for the cells that have none."
         )
     else:
-        kind = np.result_type(values.dtype, np.min_scalar_type(fill)) if values.dtype.kind in "iufb" else values.dtype
-        made = np.full(size, fill, kind)
+        made = _all(fill, size, values.dtype, where, name)
     made[there] = values
     return made.reshape(shape)
+
+
+def _all(fill: Any, size: int, dtype: np.dtype[Any], where: str, name: str) -> NDArray[Any]:
+    """An array of the fill alone, of a type that holds it and the column's values as they are."""
+    try:
+        given = np.asarray(fill)
+        alike = given.dtype.kind in "iufb" if dtype.kind in "iufb" else given.dtype.kind in {dtype.kind, "O"}
+        if given.ndim or not alike:
+            raise ValueError(f"it is of the type {type(fill).__name__}")
+        if dtype.kind in "iufb":
+            least = np.min_scalar_type(fill)
+            if least.kind == "u" and dtype.kind == "i":  # with a sign: else the two would only meet as floats
+                least = np.min_scalar_type(-int(fill) - 1)
+            if least.hasobject:
+                raise ValueError("it is too large")
+            return np.full(size, fill, np.result_type(dtype, least))
+        return np.full(size, fill, dtype if dtype.kind in "mM" else np.result_type(dtype, given.dtype))
+    except (ValueError, TypeError) as error:
+        raise ArrayError(f"{where}: fill={fill!r} cannot stand in the column {name}, of {dtype}: {error}.") from error
 
 
 def _write_cells(array: Any, shape: Shape, cells: Numbers | None, directory: Path, name: str) -> list[str]:

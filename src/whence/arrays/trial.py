@@ -1,8 +1,8 @@
 """A trial of every strategy for one operator, on what a run kept of its inputs: what the chooser could only guess at.
 
-The operator is run again, plainly and once in each mode that it supports; what it writes is encoded in every way, in
-memory, and some cells are asked about. The figures are kept with the run, so that they are gathered once. Seconds are
-those of the processor, so that what else a machine does meanwhile changes no plan."""
+The operator is run again, plainly and once in each mode that it supports; what it writes is encoded in every way and
+written to files, which are opened and asked about some cells. The figures are kept with the run, so that they are
+gathered once. Seconds are those of the processor, so that what else a machine does meanwhile changes no plan."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.access import Access, Asking
-from whence.arrays.cells import Numbers, size_of
+from whence.arrays.access import ENTIRE, Access, Asking, Found
+from whence.arrays.cells import NONE, Cells, Numbers, as_set, coordinates, distinct, size_of
+from whence.arrays.columns import Columns
 from whence.arrays.encodings import BACKWARD, BLACKBOX, FORWARD, MAP, STORED, Encoding, Source, Strategy, TooLarge
-from whence.arrays.encodings.rerun import Rerun
+from whence.arrays.encodings.rerun import Rerun, TracedAgain, same_array
 from whence.arrays.keeping import counted
 from whence.arrays.lists import Lists
 from whence.arrays.maps import Maps
 from whence.arrays.operator import Mode, modes_of
 from whence.arrays.payloads import Payloads, Table
+from whence.arrays.query import Query
 from whence.arrays.remembered import Set
+from whence.arrays.run import Run
 from whence.arrays.running import run_once
-from whence.arrays.workflow import Node
+from whence.arrays.workflow import Node, Workflow
 from whence.arrays.written import Regions, Written
 from whence.model import WhenceError
 from whence.store.private import write
@@ -46,10 +50,10 @@ _MOST_SECONDS = 1.0
 _LONG_ENOUGH = 5.0
 """Seconds for one operator, after which the strategies that are left are not considered."""
 _ORDER = ("Blackbox", "Map", "Comp", "PayOne", "FullOne", "Comp:forward", "FullOne:forward", "FullMany", "PayMany")
-_SCAN = 5e-9
-"""Seconds for one number that is looked through."""
-_WRITE = 5e8
-"""Bytes that are written in a second."""
+_TIMES = 5
+"""How often a question is asked, after once to open what it needs: the middle one counts."""
+_NOISE, _JITTER = 0.05, 0.002
+"""The part and the seconds by which two runs of an operator differ for no reason."""
 
 
 class Trial:
@@ -58,12 +62,15 @@ class Trial:
         node: Node,
         inputs: Sequence[NDArray[Any]],
         output: NDArray[Any],
+        folder: Path,
         questions: Mapping[str, Sequence[Set]] | None = None,
     ) -> None:
-        """`questions`: what was asked of this operator before, for each direction."""
+        """`folder`: where lineage is written meanwhile; `questions`: what was asked of this operator before, for each
+        direction."""
         assert node.operator is not None
         self._node, self._operator = node, node.operator
         self._inputs, self._output = list(inputs), output
+        self._folder = folder
         self._questions = questions or {}
         self._maps = Maps(node.operator, tuple(array.shape for array in inputs), output.shape)
         self._modes = modes_of(node.operator)
@@ -72,8 +79,11 @@ class Trial:
         self._traced: dict[Mode, float] = {}
         self.seconds = 0.0
 
-    def of(self, strategies: Iterable[str]) -> tuple[list[Counted], list[Kept], list[Answered], list[str]]:
-        """What these strategies take; and those that were left out, since the others took long enough."""
+    def of(
+        self, strategies: Iterable[str], patient: bool = False
+    ) -> tuple[list[Counted], list[Kept], list[Answered], list[str]]:
+        """What these strategies take; and those that were left out, since the others took long enough. `patient`: none
+        is left out."""
         wrote: dict[str, Counted] = {}
         kept: list[Kept] = []
         answered: list[Answered] = []
@@ -81,7 +91,7 @@ class Trial:
         until = process_time() + _LONG_ENOUGH
         for text in sorted(strategies, key=_patience):
             strategy = Strategy.parse(text)
-            if process_time() > until:
+            if process_time() > until and not patient:
                 skipped.append(text)
                 continue
             if strategy == BLACKBOX:
@@ -102,16 +112,19 @@ class Trial:
         """A part of the lineage first: where all of it would take too long, the part has to speak for the whole."""
         numbers = told.outputs + told.inputs
         share = min(1.0, _PART / max(numbers, 1)) if written is not None else 1.0
+        path = self._folder / "lineage"
         while True:
             part = written if written is None or share == 1.0 else _part(written, share)
+            path.unlink(missing_ok=True)
             start = process_time()
             columns = STORED[strategy.encoding].encode(Source(self._maps, part), strategy.direction)
             size = columns.size()
-            seconds = process_time() - start + size / _WRITE
+            columns.write(path)
+            seconds = process_time() - start
             if share == 1.0 or seconds / share > _MOST_SECONDS:
                 break
             share = 1.0
-        opened = STORED[strategy.encoding].open(columns, self._maps, strategy.direction)
+        opened = STORED[strategy.encoding].open(Columns.read(path), self._maps, strategy.direction)
         asked = [
             told if told.direction == strategy.direction else replace(told, seconds=told.seconds / share)
             for told in self._asked(strategy, opened)
@@ -127,71 +140,132 @@ class Trial:
                 self._written[mode] = None, Counted(mode.value, 0, 0, 0, 0)
             else:
                 plain = self._plain_seconds()
-                start = process_time()
-                written = run_once(self._operator, self._node.name, self._inputs, frozenset({mode})).written()
-                self._traced[mode] = process_time() - start
-                seconds = max(self._traced[mode] - plain, 0.0)
+                written, taken, own = self._traced_run(mode)
+                if beyond_noise(own, plain):  # looked at again, since one slow run would pass for it
+                    own = min(own, self._traced_run(mode)[2])
+                seconds = taken + beyond_noise(own, plain)
                 self._written[mode] = written, counted(written, frozenset({mode}), seconds)[0]
         return self._written[mode]
 
+    def _traced_run(self, mode: Mode) -> tuple[Written, float, float]:
+        """What the operator wrote, the seconds that taking it took, and those of the operator's own work."""
+        start = process_time()
+        result = run_once(self._operator, self._node.name, self._inputs, frozenset({mode}))
+        ran = process_time()
+        written = result.written()
+        finished = process_time()
+        taken = min(result.recorder.seconds, ran - start)
+        self._traced[mode] = finished - start
+        return written, taken + finished - ran, ran - start - taken
+
     def _plain_seconds(self) -> float:
+        """The less of two, the first of which brings the inputs into memory."""
         if self._plain is None:
-            start = process_time()
-            run_once(self._operator, self._node.name, self._inputs, frozenset({Mode.BLACKBOX}))
-            self._plain = self.seconds = process_time() - start
+            took = []
+            for _ in range(2):
+                start = process_time()
+                run_once(self._operator, self._node.name, self._inputs, frozenset({Mode.BLACKBOX}))
+                took.append(process_time() - start)
+            self._plain = self.seconds = min(took)
         return self._plain
 
     def _again(self) -> list[Answered]:
-        """Running the operator in tracing mode, and looking through what it wrote: the run takes the time, whatever is
-        asked."""
+        """Running the operator in tracing mode, comparing what it made, and looking through what it wrote."""
         mode = next((mode for mode in (Mode.FULL, Mode.PAY, Mode.COMP) if mode in self._modes), None)
-        if mode is None or Mode.MAP in self._modes:
-            return [replace(told, trial=True) for told in self._asked(BLACKBOX, None)]
-        _, told = self._run(mode)
-        seconds = self._traced[mode] + _SCAN * (told.outputs + told.inputs)
-        return [Answered(str(BLACKBOX), way, 1, 1, seconds, trial=True) for way in (BACKWARD, FORWARD)]
+        if mode is None:  # it tells nothing: whoever asks is told so, without running it
+            return []
+        if Mode.MAP in self._modes:
+            start = process_time()
+            again = Rerun(self._maps, self._node.name, lambda: self._inputs, lambda: self._output).trace()
+            ran = process_time() - start
+        else:
+            written, _ = self._run(mode)
+            assert written is not None
+            start = process_time()
+            same_array(self._output, np.array(self._output))
+            again = TracedAgain(self._maps, written, mode)
+            ran = self._traced[mode] + process_time() - start
+        return [*self._asked(BLACKBOX, None, again, ran), *self._asked_before(BLACKBOX, None, again, ran)]
 
-    def _asked(self, strategy: Strategy, opened: Encoding | None) -> list[Answered]:
+    def _asked(
+        self, strategy: Strategy, opened: Encoding | None, again: TracedAgain | None = None, ran: float = 0.0
+    ) -> list[Answered]:
         access = self._access(strategy, opened)
         found: list[Answered] = []
         inputs = range(len(self._inputs))
         # Backward through all inputs at once; forward from each alone, since one may lead to much more than another.
-        ways = [(BACKWARD, list(inputs)), *((FORWARD, [i]) for i in inputs)]
-        for direction, through in ways if strategy != BLACKBOX else ways[:1]:
+        for direction, through in [(BACKWARD, list(inputs)), *((FORWARD, [i]) for i in inputs)]:
             for cells in self._samples(direction, through[0] if through else 0):
-                best: Answered | None = None
-                for _ in range(1 if strategy == BLACKBOX else 3):  # the least of three: others use the machine too
-                    asking, start = Asking(optimise=False), process_time()
-                    for i in through:
-                        access.step(direction, cells, i, asking)
-                    took = process_time() - start
-                    best = _least(best, [told for _, told in asking.told], took, strategy, direction)
-                    if best is None or best.seconds > 0.05:
-                        break
-                if best is None:
+                told = self._timed(access, strategy, direction, cells, through, again, ran)
+                if told is None:
                     continue
-                found.append(best)
-                if best.seconds > _MOST_SECONDS or strategy == BLACKBOX:
+                found.append(told)
+                if told.seconds > _MOST_SECONDS:
                     break
-        if strategy == BLACKBOX:  # it is the run that takes the time, whatever is asked
-            found += [replace(told, direction=FORWARD) for told in found]
         return found
 
-    def _asked_before(self, strategy: Strategy, opened: Encoding) -> list[Answered]:
-        found = []
+    def _asked_before(
+        self, strategy: Strategy, opened: Encoding | None, again: TracedAgain | None = None, ran: float = 0.0
+    ) -> list[Answered]:
         access = self._access(strategy, opened)
+        found = []
         for direction, sets in self._questions.items():
             for one in sets:
-                told: list[Answered] = []
-                for _ in range(3):
-                    asking, start = Asking(optimise=False), process_time()
-                    access.step(direction, one.cells, one.i, asking)
-                    took = process_time() - start
-                    told += [replace(each, seconds=took, trial=True, real=True) for _, each in asking.told]
-                    if took > 0.05:
-                        break
-                found += sorted(told, key=lambda each: each.seconds)[:1]
+                told = self._timed(access, strategy, direction, one.cells, [one.i], again, ran)
+                if told is not None:
+                    found.append(replace(told, real=True))
         return found
+
+    def _timed(
+        self,
+        access: Access,
+        strategy: Strategy,
+        direction: str,
+        cells: Numbers,
+        through: Sequence[int],
+        again: TracedAgain | None,
+        ran: float,
+    ) -> Answered | None:
+        """One step through one input, the mean over the inputs; the middle of some times, once where it is long. `ran`:
+        what `again` took, which whole arrays may not need."""
+        took: list[float] = []
+        told: list[Answered] = []
+        for _ in range(_TIMES + 1):
+            asking = Asking(optimise=False)
+            if again is not None:
+                asking.again[self._node] = again
+            start = process_time()
+            for i in through:
+                access.step(direction, cells, i, asking)
+            took.append(process_time() - start)
+            told = [each for _, each in asking.told]
+            if took[-1] > 0.05:
+                break
+        if not told:
+            return None
+        count = len(told)
+        seconds = sorted(took[1:] or took)[len(took[1:] or took) // 2] / count
+        if told[0].strategy != ENTIRE:
+            seconds += ran
+        return Answered(
+            str(strategy), direction, told[0].asked, sum(t.found for t in told) // count, seconds, trial=True
+        )
+
+    def beside(self) -> float:
+        """What a question through this operator alone takes beside its step."""
+        if not self._inputs:
+            return 0.0
+        workflow = Workflow.of([self._node])
+        shape, took = self._output.shape, []
+        cells = coordinates(next(iter(self._samples(BACKWARD, 0))), shape)
+        for _ in range(_TIMES + 1):
+            start = process_time()
+            ends = workflow.find(self._node.name), workflow.find(self._node.inputs[0].name)
+            asked = as_set(cells, shape, "")
+            query = Query(workflow, BACKWARD, lambda *_: Found(NONE), lambda _: shape)
+            Cells.of(query.along_all(ends[0], asked, ends[1], Asking()), shape, (*query.notes,))
+            took.append(process_time() - start)
+        return sorted(took)[_TIMES // 2]
 
     def _access(self, strategy: Strategy, opened: Encoding | None) -> Access:
         stored: dict[Strategy, Callable[[], Encoding]] = {} if opened is None else {strategy: lambda: opened}
@@ -210,7 +284,7 @@ class Trial:
             drawn = rng.integers(0, size, count) if size else np.empty(0, np.int64)
             if len(told):
                 drawn[::2] = rng.choice(told, len(drawn[::2]))
-            yield np.unique(drawn)
+            yield distinct(drawn)
 
     def _told_of(self, direction: str, source: int) -> Numbers:
         for written, _ in self._written.values():
@@ -225,27 +299,16 @@ class Trial:
         return np.empty(0, np.int64)
 
 
+def beyond_noise(own: float, plain: float) -> float:
+    """What an operator does for its lineage beside writing it: the seconds of its own work when it is asked for lineage
+    beyond those when it is not, where they are more than the noise between two runs."""
+    more = own - plain
+    return more if more > max(_NOISE * plain, _JITTER) else 0.0
+
+
 def _patience(text: str) -> tuple[int, str]:
     """What is mostly chosen is tried first."""
     return (_ORDER.index(text) if text in _ORDER else len(_ORDER), text)
-
-
-def _least(
-    best: Answered | None, told: list[Answered], seconds: float, strategy: Strategy, direction: str
-) -> Answered | None:
-    """One step through one input: the mean over the inputs."""
-    if not told:
-        return best
-    count = len(told)
-    one = Answered(
-        str(strategy),
-        direction,
-        told[0].asked,
-        sum(t.found for t in told) // count,
-        seconds if strategy == BLACKBOX else seconds / count,
-        trial=True,
-    )
-    return one if best is None or one.seconds < best.seconds else best
 
 
 def _part(written: Written, share: float) -> Written:
@@ -281,17 +344,20 @@ def tried(
     node: Node,
     seen: Observed,
     strategies: Sequence[str],
-    arrays: Callable[[Node], Any],
+    run: Run,
     questions: Mapping[str, Sequence[Set]] | None = None,
+    patient: bool = False,
 ) -> Observed:
     """`seen` with the figures of a trial; as it was where a trial is not possible."""
     cells = max([seen.output_cells, *seen.input_cells])
     if cells > MOST_CELLS:
         return seen
-    inputs = [np.asarray(arrays(below)) for below in node.inputs]
-    trial = Trial(node, inputs, np.asarray(arrays(node)), questions)
+    inputs = [np.asarray(run.array(below)) for below in node.inputs]
     try:
-        written, kept, answered, skipped = trial.of(strategies)
+        with _beside(run.folder.path) as place:
+            trial = Trial(node, inputs, np.asarray(run.array(node)), Path(place), questions)
+            written, kept, answered, skipped = trial.of(strategies, patient)
+            beside = seen.beside or trial.beside()
     except WhenceError:  # what fails now, or comes out otherwise, keeps what was seen of it
         return seen
     modes = {w.mode for w in written}
@@ -302,6 +368,15 @@ def tried(
         written=(*written, *(w for w in seen.written if w.mode not in modes)),
         kept=(*kept, *(k for k in seen.kept if k.strategy not in texts)),
         answered=(*answered, *seen.answered),
-        skipped=(*seen.skipped, *skipped),
+        skipped=tuple(dict.fromkeys((*(s for s in seen.skipped if s not in strategies), *skipped))),
         tried=sum(map(len, (questions or {}).values())),
+        beside=beside,
     )
+
+
+def _beside(folder: Path) -> TemporaryDirectory[str]:
+    """On the disk that runs are kept on; elsewhere where that may only be read."""
+    try:
+        return TemporaryDirectory(prefix=".trial-", dir=folder)
+    except OSError:
+        return TemporaryDirectory(prefix="whence-trial-")

@@ -32,12 +32,19 @@ _ENCODE = {"FullOne": 1.2e-7, "FullMany": 3e-7, "Interval": 6e-7, "PayOne": 6e-8
 """Seconds to encode and write one number."""
 _STEP = 6e-5
 """Seconds of a query step that finds nothing."""
-_LEAST = 1e-4
-"""Seconds below which look-ups are all alike."""
+_LEAST, _SMALL, _TYPICAL = 1e-5, 1e-4, 6e-5
+"""Look-ups between the first two (seconds) are all alike, and take the third: a step of Python's. Below there are only
+whole arrays of operators that promise all about them."""
+_GRAIN = 0.5
+"""Seconds are told in powers of two to this: differences of less than a fifth are the machine's."""
+_SHORT = 0.005
+"""Seconds that are spent on what is stored before an operator is run again instead (arrays/access.py)."""
 _LOOK_UP = 1.5e-7
 """Seconds for one cell that is looked up or found."""
 _SCAN = 4e-9
 """Seconds for one number that is looked through."""
+_COUNT = 7e-10
+"""Seconds for one cell of a whole array."""
 _MAP = 3e-7
 """Seconds for one cell that a map function gives."""
 
@@ -50,6 +57,8 @@ class Passing:
     asked: float = 100.0
     found: float = 100.0
     inputs: float = 1.0
+    steps: float = 1.0
+    """Steps of such a question, which share what it takes beside them."""
 
 
 def possible(modes: frozenset[str]) -> tuple[str, ...]:
@@ -72,22 +81,26 @@ def costs_of(seen: Observed, strategies: Sequence[str], passing: dict[str, Passi
         queries = {}
         for direction in DIRECTIONS:
             way = passing.get(direction, Passing())
-            seconds = _query(seen, strategy, direction, way)
-            if strategy == BLACKBOX:
-                seconds = (
-                    again + _LOOK_UP * (way.asked + way.found) if not _points(seen, strategy, direction) else seconds
-                )
-            elif strategy != MAP:
-                # when what is stored turns out slower than running again, a query switches: no step takes two of these
-                seconds = min(_rounded(seconds), 2 * again)
-            queries[direction] = seconds
+            whole = _whole(seen, direction, way)
+            if whole is not None:
+                seconds = whole
+            elif strategy == BLACKBOX and not _points(seen, strategy, direction):
+                seconds = again + _LOOK_UP * (way.asked + way.found)
+            elif strategy in (BLACKBOX, MAP):
+                seconds = _query(seen, strategy, direction, way)
+            else:
+                seconds = _query(seen, strategy, direction, way, again)
+                seconds = min(_rounded(seconds), again) if seconds < again else seconds
+            queries[direction] = seconds + seen.beside / max(way.steps, 1.0)
         found[strategy] = Cost(kept.bytes, kept.seconds, queries[BACKWARD], queries["forward"])
     return found
 
 
 def _rounded(seconds: float) -> float:
-    """Times of look-ups are known within a factor of two or so: what is saved in that noise is not worth any disk."""
-    return _LEAST * 2.0 ** max(round(math.log2(max(seconds, 1e-9) / _LEAST)), 0)
+    """What is saved within the noise of measuring is not worth any disk."""
+    if seconds < _SMALL:
+        return seconds if seconds < _LEAST else _TYPICAL
+    return _SMALL * math.pow(2.0, _GRAIN * round(math.log2(seconds / _SMALL) / _GRAIN))
 
 
 def _kept(seen: Observed, strategy: str) -> Kept:
@@ -130,28 +143,38 @@ def _numbers(encoding: str, direction: str, w: Written) -> float:
 
 def _rerun(seen: Observed) -> float:
     """Running the operator again in tracing mode."""
-    known = [a.seconds for a in seen.answered if a.strategy == BLACKBOX]
+    known = [a for a in seen.answered if a.strategy == BLACKBOX]
+    known = [a for a in known if a.trial and not a.real] or known
     if known:
-        return sorted(known)[len(known) // 2]
+        return sorted(a.seconds for a in known)[len(known) // 2]
     mode = next((w for name in ("full", "pay", "comp") if (w := seen.mode(name)) is not None), None)
     return seen.seconds + (mode.seconds if mode is not None else 0.1 * seen.seconds)
+
+
+def _whole(seen: Observed, direction: str, way: Passing) -> float | None:
+    """A whole array, of an operator that says what that means (VI-C): whatever is kept, its cells are counted up."""
+    cells = seen.output_cells if direction == BACKWARD else max(seen.input_cells, default=0)
+    if not seen.entire or way.asked < cells:
+        return None
+    known = sorted(a.seconds for a in seen.answered if a.trial and a.direction == direction and a.asked >= cells)
+    each = known[len(known) // 2] if known else _STEP + _COUNT * way.found
+    return each * max(way.inputs, 1.0)
 
 
 def _points(seen: Observed, strategy: str, direction: str) -> list[Answered]:
     return [a for a in seen.answered if a.strategy == strategy and a.direction == direction]
 
 
-def _query(seen: Observed, strategy: str, direction: str, way: Passing) -> float:
-    cells = seen.output_cells if direction == BACKWARD else max(seen.input_cells, default=0)
-    if seen.entire and way.asked >= cells:  # a whole array, of an operator that says what that means (VI-C)
-        return _STEP
+def _query(seen: Observed, strategy: str, direction: str, way: Passing, again: float | None = None) -> float:
+    """`again`: what running the operator again takes, where that is done instead. What is stored and turns out slower
+    is soon left alone (VII-A); one rerun serves all inputs."""
+    inputs = 1.0 if strategy == BLACKBOX else max(way.inputs, 1.0)
     points = _points(seen, strategy, direction)
-    real = [a.seconds for a in points if a.real]
-    if real:  # the questions themselves
-        return sum(real) / len(real) * max(way.inputs, 1.0)
-    if points:
-        return _between(points, way) * (1.0 if strategy == BLACKBOX else max(way.inputs, 1.0))
-    return _worked_out(seen, strategy, direction, way) * max(way.inputs, 1.0)
+    seconds = [a.seconds for a in points if a.real]  # the questions themselves
+    if not seconds:
+        seconds = [_between(points, way) if points else _worked_out(seen, strategy, direction, way)]
+    each = [s * inputs if again is None or s <= max(again, _SHORT) else again for s in seconds]
+    return sum(each) / len(each)
 
 
 def _between(points: Sequence[Answered], way: Passing) -> float:

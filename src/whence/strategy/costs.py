@@ -98,6 +98,8 @@ class Observed:
     """Strategies that a trial left out, since the others took it long enough."""
     tried: int = 0
     """How many questions that somebody had asked a trial asked again."""
+    beside: float = 0.0
+    """What a question takes beside its steps: cells are checked and numbered, ways found, an answer made."""
 
     def mode(self, name: str) -> Written | None:
         return next((w for w in self.written if w.mode == name), None)
@@ -119,4 +121,5 @@ class Observed:
             entire=bool(stored.get("entire", False)),
             skipped=tuple(stored.get("skipped", ())),
             tried=int(stored.get("tried", 0)),
+            beside=float(stored.get("beside", 0.0)),
         )

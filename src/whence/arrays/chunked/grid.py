@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whence.arrays.cells import Coordinates, Numbers, Shape, coordinates, flat, inside, size_of
+from whence.arrays.cells import Coordinates, Numbers, Shape, coordinates, distinct, flat, inside, size_of
 
 Region = tuple[tuple[int, int], ...]
 """(first, one past the last) along each axis."""
@@ -42,7 +42,7 @@ class Grid:
 
     def near(self, cells: Numbers, halo: int) -> Numbers:
         """The chunks whose widened region has one of these cells."""
-        at = np.unique(flat(coordinates(cells, self.shape) // self.step, self.counts))
+        at = distinct(flat(coordinates(cells, self.shape) // self.step, self.counts))
         if not halo or not self.shape:
             return at
         reach = -(-halo // self.step)
@@ -51,7 +51,7 @@ class Grid:
         around: Coordinates = (middle[:, None, :] + offsets.reshape(1, -1, len(self.shape))).reshape(
             -1, len(self.shape)
         )
-        return np.unique(flat(around[inside(around, self.counts)], self.counts))
+        return distinct(flat(around[inside(around, self.counts)], self.counts))
 
 
 def slices(region: Region, origin: Region | None = None) -> tuple[slice, ...]:

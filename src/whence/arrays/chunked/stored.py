@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import NONE, Numbers, Shape
+from whence.arrays.cells import NONE, Numbers, Shape, distinct
 from whence.arrays.chunked.grid import Grid, slices
 from whence.arrays.chunked.worker import chunk_result
 from whence.arrays.columns import Columns
@@ -83,7 +83,7 @@ class ChunkedEncoding:
         near = grid.near(cells, self._maps.operator.halo or 0) if self._is_near else np.arange(len(grid))
         if len(near) and isinstance(self._chunks[int(near[0])], Comp):
             for found in self._maps.forward(cells, i):
-                for chunk, some in self._chunks.parts(np.unique(found)):
+                for chunk, some in self._chunks.parts(distinct(found)):
                     encoding = self._chunks[chunk]
                     assert isinstance(encoding, Comp)
                     yield some[~encoding.is_written(some)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from whence.arrays.cells import Numbers, size_of
+from whence.arrays.cells import Numbers, distinct, size_of
 from whence.arrays.columns import Columns
 from whence.arrays.encodings.base import Source
 from whence.arrays.encodings.keyed import Keyed
@@ -27,7 +27,7 @@ class Comp:
     def encode(source: Source, direction: str) -> Columns:
         if direction == "backward":
             return Notes.columns(source.payloads)
-        written = np.unique(source.payloads.out.values.all())
+        written = distinct(source.payloads.out.values.all())
         return Columns.of({"written": written, **turned_columns(source.payloads, source.maps)})
 
     @classmethod

@@ -15,7 +15,7 @@ from whence.arrays.maps import Maps
 
 class FullOne:
     def __init__(self, columns: Columns, maps: Maps, direction: str) -> None:
-        self._tables = [Keyed.read(columns, str(i)) for i in range(len(maps.input_shapes))]
+        self.tables = [Keyed.read(columns, str(i)) for i in range(len(maps.input_shapes))]
         self._maps = maps
         self._is_backward = direction == "backward"
 
@@ -33,10 +33,10 @@ class FullOne:
 
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if self._is_backward:
-            return self._tables[i].lookup(cells)
-        return self._tables[i].scan(Members(cells, size_of(self._maps.output_shape)))
+            return self.tables[i].lookup(cells)
+        return self.tables[i].scan(Members(cells, size_of(self._maps.output_shape)))
 
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if not self._is_backward:
-            return self._tables[i].lookup(cells)
-        return self._tables[i].scan(Members(cells, size_of(self._maps.input_shapes[i])))
+            return self.tables[i].lookup(cells)
+        return self.tables[i].scan(Members(cells, size_of(self._maps.input_shapes[i])))

@@ -167,6 +167,9 @@ class Interval:
         view = self._views[i]
         shape, indexed = view.low, self._is_backward == view.is_turned
         for asked, rows in self._met(cells, i, view.from_, indexed, outputs=False):
+            if (rows.axis == _STILL).all():  # whatever is met of it, all of a row's box depends on it
+                yield from cells_of(rows.low, rows.high, shape)
+                continue
             several = _shared(rows) & (asked[0] != asked[1]).any(axis=1)
             if several.any():  # a diagonal: each cell for itself
                 asked, rows = _split(asked, rows, several)

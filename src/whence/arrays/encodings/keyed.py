@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import NONE, Numbers
+from whence.arrays.cells import NONE, Numbers, unique
 from whence.arrays.columns import Column, Columns
 from whence.arrays.lists import Lists, Members, starts_of
 
@@ -47,12 +47,31 @@ class Keyed:
             owned = Lists(columns[f"{name}.owned.starts"], columns[f"{name}.owned"])
         return cls(columns[f"{name}.keys"], owned, Lists(columns[f"{name}.starts"], columns[f"{name}.values"]))
 
+    def __len__(self) -> int:
+        return len(self._keys)
+
     def lookup(self, cells: Numbers) -> Iterator[Numbers]:
         """The values of these keys (a set)."""
-        places = find(self._keys, cells)
+        return self.at(find(self._keys, cells))
+
+    def at(self, places: Numbers) -> Iterator[Numbers]:
+        """The values of the keys at these places (a set)."""
         if self._owned is not None:
-            places = np.unique(np.concatenate([NONE, *self._owned.gather(places)]))
+            places = unique(np.concatenate([NONE, *self._owned.gather(places)]), len(self._lists))
         yield from self._lists.gather(places)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether every key has one value."""
+        return self._owned is None and self._lists.are_single
+
+    def dense(self, size: int) -> Numbers:
+        """For each number below `size`, and then for none: its value where keys have one, else its place; -1 for what
+        is no key."""
+        made = np.full(size + 1, -1, np.int64)
+        keys = self._keys.all()
+        made[keys] = self._lists.values.all() if self.is_single else np.arange(len(keys))
+        return made
 
     def scan(self, wanted: Members) -> Iterator[Numbers]:
         """The keys that have one of the wanted values, by looking through all of them."""

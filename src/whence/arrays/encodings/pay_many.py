@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.arrays.cells import NONE, Numbers, size_of
+from whence.arrays.cells import NONE, Numbers, distinct, size_of
 from whence.arrays.columns import Columns
 from whence.arrays.encodings.base import Source
 from whence.arrays.encodings.regioned import Regioned, together
@@ -47,8 +47,8 @@ class PayMany:
             size = max(size_of(shape), 1)
             parts = [NONE]
             for rows, found in maps.payload_pairs(cells, ids[owners], payloads.table.distinct, i):
-                parts.append(np.unique(owners[rows] * size + found))  # (entry, input cell), each once
-            both = np.unique(np.concatenate(parts))
+                parts.append(distinct(owners[rows] * size + found))  # (entry, input cell), each once
+            both = distinct(np.concatenate(parts))
             entries, begins = np.unique(both // size, return_index=True)
             lists = Lists.of(np.diff(np.append(begins, len(both))), both % size)
             placed = Regioned.order(lists, shape)

@@ -22,9 +22,9 @@ class PayOne:
     def __init__(self, columns: Columns, maps: Maps, direction: str) -> None:
         self._maps = maps
         self._notes = Notes(columns, maps) if direction == "backward" else None
-        self._tables = []
+        self.tables: list[Keyed] = []
         if self._notes is None:
-            self._tables = [Keyed.read(columns, str(i)) for i in range(len(maps.input_shapes))]
+            self.tables = [Keyed.read(columns, str(i)) for i in range(len(maps.input_shapes))]
 
     @staticmethod
     def encode(source: Source, direction: str) -> Columns:
@@ -39,12 +39,12 @@ class PayOne:
     def backward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if self._notes is not None:
             return self._notes.backward(cells, i)
-        return self._tables[i].scan(Members(cells, size_of(self._maps.output_shape)))
+        return self.tables[i].scan(Members(cells, size_of(self._maps.output_shape)))
 
     def forward(self, cells: Numbers, i: int) -> Iterator[Numbers]:
         if self._notes is not None:
             return self._notes.forward(cells, i)
-        return self._tables[i].lookup(cells)
+        return self.tables[i].lookup(cells)
 
 
 class Notes:

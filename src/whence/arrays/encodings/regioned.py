@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from whence.arrays.boxes import BoxTree, hulls, z_order
-from whence.arrays.cells import Numbers, Shape, coordinates, size_of
+from whence.arrays.cells import Numbers, Shape, coordinates, distinct, size_of
 from whence.arrays.columns import Columns
 from whence.arrays.lists import SLICE, Lists, Members
 
@@ -54,4 +54,4 @@ class Regioned:
 def together(parts: Iterator[Numbers]) -> Numbers:
     """A set of lists from parts that may repeat."""
     found = [part for part in parts if len(part)]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+    return distinct(np.concatenate(found)) if found else np.empty(0, np.int64)

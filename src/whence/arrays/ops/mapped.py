@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from whence.arrays.cells import Shape
 from whence.arrays.errors import ArrayError
 from whence.arrays.operator import Mode, Operator
-from whence.arrays.ops.relation import Relation, Separable, Shares, alike
+from whence.arrays.ops.relation import Relation, Renumbered, Separable, Shares, alike
 
 REMEMBERED = 8
 
@@ -61,6 +61,12 @@ class Mapped(Operator):
         relation = self.relation(i)
         own = self._is_own("map_b") and self._is_own("map_f")
         return own and isinstance(relation, Separable) and relation.is_identity
+
+    def moves_cells(self, i: int) -> tuple[Renumbered, Renumbered] | None:
+        """Where every cell of input i is related to one of the output: from number to number, backward and forward."""
+        relation = self.relation(i)
+        own = self._is_own("map_b") and self._is_own("map_f")
+        return relation.renumbered if own and isinstance(relation, Separable) else None
 
     def together_b(self, outcells: NDArray[np.int64], i: int) -> NDArray[np.int64] | None:
         """All that any of the cells depends on, or None where there is no shorter way."""

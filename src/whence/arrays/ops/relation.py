@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from whence.arrays.cells import Shape, coordinates, flat, size_of
+from whence.arrays.cells import Shape, coordinates, flat, size_of, strides_of
 from whence.arrays.ops.links import Affine, Ints, Link, Spans, Window, spread
 
 Found = tuple[Ints, Ints]
@@ -110,6 +110,23 @@ class Linked:
 
 
 @dataclass(frozen=True)
+class Renumbered:
+    """The numbers of cells become those of the cells that they are related to, each to one: axes are exchanged or
+    mirrored as wholes, so that the other number is a sum over the coordinates."""
+
+    shape: Shape
+    factors: tuple[int, ...]
+    start: int
+
+    def __call__(self, numbers: Ints) -> Ints:
+        rest, made = numbers, np.full(len(numbers), self.start, dtype=np.int64)
+        for axis in range(len(self.shape) - 1, 0, -1):
+            rest, at = np.divmod(rest, max(self.shape[axis], 1))
+            made += at * self.factors[axis]
+        return made + rest * self.factors[0] if self.shape else made
+
+
+@dataclass(frozen=True)
 class Separable:
     """Each axis of the input follows one axis of the output, or none; output axes left over reach everywhere."""
 
@@ -135,6 +152,27 @@ class Separable:
         """Whether every cell is related to the one at its own place."""
         same = (Linked(axis, Affine(length, length)) for axis, length in enumerate(self.output_shape))
         return self.input_shape == self.output_shape and self.axes == tuple(same)
+
+    @cached_property
+    def renumbered(self) -> tuple[Renumbered, Renumbered] | None:
+        """Backward and forward, where every cell is related to one other and all are reached."""
+        links = [axis.link for axis in self.axes if isinstance(axis, Linked) and isinstance(axis.link, Affine)]
+        to = [axis.axis for axis in self.axes if isinstance(axis, Linked)]
+        if len(links) != len(self.axes) or sorted(to) != list(range(len(self.output_shape))):
+            return None
+        if any((link.step, link.offset) not in ((1, 0), (-1, link.inputs - 1)) for link in links):
+            return None
+        if any(link.inputs != link.outputs for link in links):
+            return None
+        inn, out = strides_of(self.input_shape).tolist(), strides_of(self.output_shape).tolist()
+        back, forth = [0] * len(to), [0] * len(to)
+        starts = [0, 0]
+        for axis, (link, other) in enumerate(zip(links, to, strict=True)):
+            back[other], forth[axis] = inn[axis] * link.step, out[other] * link.step
+            starts[0] += inn[axis] * link.offset
+            starts[1] += out[other] * link.offset  # what is mirrored is mirrored back
+        backward = Renumbered(self.output_shape, tuple(back), starts[0])
+        return backward, Renumbered(self.input_shape, tuple(forth), starts[1])
 
     def backward(self, outcells: Ints) -> Found:
         asked = len(outcells)

@@ -9,6 +9,11 @@ from whence.arrays.workflow import Workflow
 
 def gather(arrays: Array | Sequence[Array]) -> tuple[Workflow, dict[str, Any]]:
     """The workflow that makes these recorded arrays, and the data of its inputs by their names."""
+    if not isinstance(arrays, (Array, Sequence)) or isinstance(arrays, str):
+        raise TypeError(
+            f"What is to be executed is of the type {type(arrays).__name__}: give a Workflow, or what numpy code on "
+            "recorded arrays made."
+        )
     wanted = [arrays] if isinstance(arrays, Array) else list(arrays)
     for each in wanted:
         if not isinstance(each, Array):
