@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.storagelevel import StorageLevel
 
-from whence.model.quiet import AGAIN, QUIET, require_running, tagged, tags_of
+from whence.model.quiet import AGAIN, QUIET, tagged, tags_of
 from whence.spark.construct import (
     Attr,
     Expr,
@@ -26,10 +26,13 @@ from whence.spark.construct import (
     class_name,
     id_of,
     is_of_another_jvm,
+    references_of,
     remembered,
     to_list,
 )
 from whence.spark.lakes import Lakes
+from whence.spark.round_trips import handles_for
+from whence.spark.sessions import require_running
 from whence.spark.subqueries import Subqueries
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
@@ -38,6 +41,7 @@ _CALL_SITE = "callSite.short"
 _ANALYSIS = "analysis"
 _BROADCAST = "spark.sql.adaptive.autoBroadcastJoinThreshold"
 _WIDER = 2
+_PAIR = 2
 
 # Each file by itself, in pieces of this size: then positions in a file depend on nothing but the file.
 SPLIT = 1 << 25
@@ -83,7 +87,7 @@ class Catalyst(Subqueries, Lakes):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._dataset: Any = self.adapter.dataset()
-        self._small: Any = None
+        self._small: tuple[int, JavaObject] | None = None
         self._wide: tuple[int, JavaObject] | None = None
         self._path: Any = self._jvm.org.apache.hadoop.fs.Path
         self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
@@ -155,12 +159,14 @@ class Catalyst(Subqueries, Lakes):
 
     def small_frame(self, plan: Plan) -> DataFrame:
         """For queries over few rows, run often: no code is generated and nothing is planned anew on the way."""
-        if self._small is None:
+        settings = self.settings()
+        known = self._small  # another thread sees it as it shall be, or not at all
+        if known is None or known[0] != settings:
             small = self.spark._jsparkSession.cloneSession()
             for name, value in _FOR_FEW_ROWS.items():
                 small.sessionState().conf().setConfString(name, value)
-            self._small = small  # another thread sees it as it shall be, or not at all
-        return DataFrame(self.dataset_of(self._small, plan), self.spark)
+            known = self._small = (settings, small)
+        return DataFrame(self.dataset_of(known[1], plan), self.spark)
 
     def local_rows(self, frame: DataFrame) -> list[Row] | None:
         """The rows, if they are on the driver already."""
@@ -188,17 +194,60 @@ class Catalyst(Subqueries, Lakes):
         frame = self.wide_frame(plan)
         optimised = frame._jdf.queryExecution().optimizedPlan()
         if class_name(optimised) == "LocalRelation":  # of rows that were on the driver already
-            # The optimizer may give a column another id than the query's own; its place stays.
-            rows = self._local(self.plan_of(frame).output(), optimised.data())
+            # Analysis and optimizer may give a column another id than the query's own; its place stays.
+            rows = self._local(self._own_output(plan, frame), optimised.data())
             return Kept(rows, int(optimised.data().size()), local=True)
+        if (rows := self._of_local_rows(plan, optimised)) is not None:
+            return Kept(self._local(self._own_output(plan, frame), rows), int(rows.size()), local=True)
         kept = self.plan_of(self._checkpoint(frame, eager=False))
         rdd = kept.rdd()
         total = int(rdd.count())
         if total > FEW_ROWS or self._bytes_of(kept) > FEW_BYTES:
-            return Kept(kept, total, local=False)
+            return Kept(self._under(kept, self._own_output(plan, frame)), total, local=False)
         rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
-        return Kept(self._local(kept.output(), rows), total, local=True)
+        return Kept(self._local(self._own_output(plan, frame), rows), total, local=True)
+
+    def _of_local_rows(self, plan: Plan, optimised: Plan) -> JavaObject | None:
+        """The rows of a query over nothing but few rows of the driver's, in one job without a stage before it."""
+        handles = handles_for(plan)
+        leaves = self.leaves(optimised)
+        if handles is None or not leaves or any(class_name(leaf) != "LocalRelation" for leaf in leaves):
+            return None
+        if self.has_user_functions(plan):
+            return None
+        if sum(int(leaf.data().size()) for leaf in leaves) > FEW_ROWS:
+            return None
+        rows = handles.collected(self.small_frame(plan)._jdf.queryExecution().executedPlan())
+        return rows if int(rows.size()) <= FEW_ROWS else None
+
+    def _own_output(self, plan: Plan, frame: DataFrame) -> JavaObject:
+        """The attributes of `plan` itself: of a union of equal queries Spark gives the analysed one others."""
+        return plan.output() if plan.resolved() else self.plan_of(frame).output()
+
+    def _under(self, kept: Plan, own: JavaObject) -> Plan:
+        if kept.output().equals(own):
+            return kept
+        pairs = zip(self.output(kept), to_list(own), strict=True)
+        return self.project([self.alias_as(old, new) for old, new in pairs], kept)
+
+    def is_tied(self, plan: Plan) -> bool | None:
+        """Whether the query gives two rows, and these are equal in all columns, as Spark compares what it sorts by, and
+        NULL equal to NULL; None where its rows are not on the driver."""
+        optimised = self.frame(plan)._jdf.queryExecution().optimizedPlan()
+        if class_name(optimised) != "LocalRelation":
+            return None
+        rows, kinds = optimised.data(), self._exprs
+        if int(rows.size()) != _PAIR:
+            return False
+        both = kinds.JoinedRow(rows.apply(0), rows.apply(1))
+        types = [a.dataType() for a in self.output(optimised)]
+        return all(
+            kinds.EqualNullSafe(
+                kinds.BoundReference(at, kind, True), kinds.BoundReference(len(types) + at, kind, True)
+            ).eval(both)
+            for at, kind in enumerate(types)
+        )
 
     def distinct_on_driver(self, plan: Plan) -> Plan:
         """The same as `distinct`, of numbers that are on the driver: Spark itself would run a job for that."""
@@ -207,6 +256,10 @@ class Catalyst(Subqueries, Lakes):
             return self.distinct(plan)
         return self._local(plan.output(), optimised.data().distinct())
 
+    def local_under(self, local: Plan, attributes: Sequence[Attr]) -> Plan:
+        """Rows on the driver, under other attributes of the same types."""
+        return self._local(self.seq(attributes), local.data())
+
     def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
         return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)
 
@@ -214,10 +267,16 @@ class Catalyst(Subqueries, Lakes):
         """How much room computed rows take, compressed; 0 where their types say that it is little."""
         if all(self.type_of(a) in _NARROW for a in self.output(kept)):
             return 0
+        return sum(int(info.memSize()) + int(info.diskSize()) for info in self._storage_of(kept))
+
+    def is_whole(self, kept: Plan) -> bool:
+        """Whether Spark still has all of these computed rows: with an executor some are lost, and none comes back."""
+        return any(int(info.numCachedPartitions()) == int(info.numPartitions()) for info in self._storage_of(kept))
+
+    def _storage_of(self, kept: Plan) -> list[JavaObject]:
         number = kept.rdd().id()
         known: Any = self.spark.sparkContext._jsc.sc()
-        found = [info for info in known.getRDDStorageInfo() if info.id() == number]
-        return sum(int(info.memSize()) + int(info.diskSize()) for info in found)
+        return [info for info in known.getRDDStorageInfo() if info.id() == number]
 
     def in_cache(self, frame: DataFrame) -> Plan:
         """The rows of `frame` from Spark's cache: computed when they are first read, and again should they be lost."""
@@ -269,6 +328,16 @@ class Catalyst(Subqueries, Lakes):
             return self.union(children)
         return plan.withNewChildren(self.seq(children))
 
+    def exchanged(self, plan: Plan, old: Plan, new: Plan) -> Plan:
+        """`plan` with `new` wherever `old` stands."""
+        if plan.fastEquals(old):
+            return new
+        children = self.children(plan)
+        changed = [self.exchanged(child, old, new) for child in children]
+        if all(one is other for one, other in zip(changed, children, strict=True)):
+            return plan
+        return plan.withNewChildren(self.seq(changed))
+
     def under_new_ids(self, plan: Plan, ids: dict[int, JavaObject], *, every: bool = False) -> Plan:
         """A node that came from another JVM, its columns under ids of this one: Spark's analyser compares numbers
         alone, and those of two JVMs meet. `ids`: the new ones by the old, for the whole plan. `every`: also of a node
@@ -310,7 +379,7 @@ class Catalyst(Subqueries, Lakes):
         return to_list(scala_seq)
 
     def identity(self, value: JavaObject) -> str:
-        return str(self._jvm.java.lang.System.identityHashCode(value))
+        return str(self._system.identityHashCode(value))
 
     def name_of(self, plan: Plan) -> str | None:
         """The name that this operator was given. It goes with it into every query that is made from it."""
@@ -334,7 +403,7 @@ class Catalyst(Subqueries, Lakes):
             return self._data_files(relation)
         uris = relation.relation().location().inputFiles()
         path = self._path
-        return [path(path(self._jvm.java.net.URI(uri)).toString()).toUri().toString() for uri in uris]
+        return [path(path(self._uri(uri)).toString()).toUri().toString() for uri in uris]
 
     def _data_files(self, relation: Plan) -> list[str]:
         """Of a connector that tells each row's file; without one, none."""
@@ -381,7 +450,7 @@ class Catalyst(Subqueries, Lakes):
         return str(scan.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"
 
     def references(self, expr: Expr) -> set[int]:
-        return {id_of(a) for a in to_list(expr.references().toSeq())}
+        return {id_of(a) for a in references_of(expr)}
 
     def substitute(self, expr: Expr, attributes: dict[int, Expr]) -> Expr:
         """`expr` with attributes exchanged, by expression id."""

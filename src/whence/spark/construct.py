@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
 from whence.spark.release import release_of
+from whence.spark.round_trips import ID, handles_for, nodes, prepare
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -21,6 +22,8 @@ T = TypeVar("T")
 # Spark's positions: the number of the partition stands above these bits, the row's number in it below.
 POSITION_BITS = 33
 
+# What Spark notes at a column of which DataFrame it is.
+_OF_FRAMES = ("__dataset_id", "__col_position")
 # Where a connection to a JVM keeps the id of that JVM.
 _JVM = "whence_jvm"
 _BITS = 64
@@ -32,11 +35,37 @@ _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "da
 
 
 def to_list(scala_seq: JavaObject) -> list[JavaObject]:
+    handles = handles_for(scala_seq)
+    told = None if handles is None else handles.list(scala_seq)
+    if told is not None:
+        return nodes(scala_seq._gateway_client, told)
     return [scala_seq.apply(i) for i in range(scala_seq.size())]
 
 
+def children_of(node: JavaObject) -> list[JavaObject]:
+    handles = handles_for(node)
+    return to_list(node.children()) if handles is None else nodes(node._gateway_client, handles.children(node))
+
+
+def output_of(plan: JavaObject) -> list[JavaObject]:
+    handles = handles_for(plan)
+    return to_list(plan.output()) if handles is None else nodes(plan._gateway_client, handles.output(plan))
+
+
+def references_of(node: JavaObject) -> list[JavaObject]:
+    handles = handles_for(node)
+    if handles is None:
+        return to_list(node.references().toSeq())
+    return nodes(node._gateway_client, handles.references(node))
+
+
 def class_name(node: JavaObject) -> str:
-    return remembered(node, "class", lambda: str(node.getClass().getSimpleName()).rstrip("$"))
+    return remembered(node, "class", lambda: _class_of(node).rstrip("$"))
+
+
+def _class_of(node: JavaObject) -> str:
+    handles = handles_for(node)
+    return str(node.getClass().getSimpleName() if handles is None else handles.name(node))
 
 
 def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
@@ -57,7 +86,8 @@ def id_of(named: JavaObject) -> int:
 
 
 def _id_of(named: JavaObject) -> int:
-    number, _, jvm = str(named.exprId().toString()).removeprefix("ExprId(").removesuffix(")").partition(",")
+    told = named.__dict__.get(ID) or str(named.exprId().toString())
+    number, _, jvm = told.removeprefix("ExprId(").removesuffix(")").partition(",")
     here = getattr(named._gateway_client, _JVM, jvm)
     return int(number) if jvm == here else int(number) + (UUID(jvm).int << _BITS)
 
@@ -101,21 +131,26 @@ class Making(Contents):
         self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
         self._to_seq: Callable[[list[JavaObject]], JavaObject] = jvm.org.apache.spark.api.python.PythonUtils.toSeq
         self._list_of: Callable[..., JavaObject] = jvm.java.util.List.of
+        # By the whole name: of one that is asked for part by part, py4j looks for each part in every jar.
+        self._object: Any = getattr(jvm, "java.lang.Object")
+        self._system: Any = getattr(jvm, "java.lang.System")
+        self._uri: Any = getattr(jvm, "java.net.URI")
         self._some: Any = jvm.scala.Some
         self._none: JavaObject = jvm.scala.Option.empty()
         self._empty: JavaObject = self._to_seq([])
-        self._of_frames: JavaObject = self._to_seq(["__dataset_id", "__col_position"])
+        self._of_frames: JavaObject = self._to_seq(list(_OF_FRAMES))
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
         self._true: Expr = self._exprs.Literal.TrueLiteral()
         self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
         client: Any = jvm._gateway_client
         setattr(client, _JVM, str(self._new_id().jvmId().toString()))
+        prepare(spark)
         self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
         self._loader: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}
 
     def output(self, plan: Plan) -> list[Attr]:
-        return list(remembered(plan, "output", lambda: to_list(plan.output())))
+        return list(remembered(plan, "output", lambda: output_of(plan)))
 
     def is_a(self, value: object, java_class: str) -> bool:
         return isinstance(value, JavaObject) and bool(self._class(java_class).isInstance(value))
@@ -130,6 +165,9 @@ class Making(Contents):
     def seq(self, items: Iterable[JavaObject]) -> JavaObject:
         """A Scala sequence, in few round trips: py4j itself would need one for each element."""
         left = list(items)
+        handles = handles_for(self._empty)
+        if left and handles is not None and all(isinstance(item, JavaObject) for item in left):
+            return handles.seq(" ".join(item._target_id for item in left))
         made = self._empty
         while left:
             some = self._to_seq(self._list_of(*left[:_AT_ONCE]))
@@ -146,6 +184,9 @@ class Making(Contents):
     def alias(self, expr: Expr, name: str) -> Expr:
         """A named expression with a fresh id: its attribute never clashes with another's, and is no column of the
         DataFrame that `expr` may be of, for which Spark would take it in a join."""
+        handles = handles_for(expr)
+        if handles is not None:
+            return handles.alias(expr, name, " ".join(_OF_FRAMES))
         return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property
@@ -374,6 +415,10 @@ class Making(Contents):
     def extend(self, child: Plan, exprs: Sequence[Expr]) -> Plan:
         return self._plans.Project(self.adapter.appended(child.output(), self.seq(exprs)), child) if exprs else child
 
+    def one_row(self, exprs: Sequence[Expr]) -> Plan:
+        """One row of constants."""
+        return self.project(exprs, self._plans.OneRowRelation())
+
     def filter(self, condition: Expr, child: Plan) -> Plan:
         return self._plans.Filter(condition, child)
 
@@ -425,6 +470,10 @@ class Making(Contents):
     def limit(self, n: int, child: Plan) -> Plan:
         count = self.parse(str(n))
         return self._plans.GlobalLimit(count, self._plans.LocalLimit(count, child))
+
+    def limit_of_each(self, n: int, child: Plan) -> Plan:
+        """The first rows of each partition, which Spark stops at."""
+        return self._plans.LocalLimit(self.parse(str(n)), child)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
         """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""

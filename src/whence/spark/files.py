@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from py4j.java_gateway import JavaObject
+from pyspark.errors import PySparkException
 
 from whence.model.redact import names_secret, redact
 from whence.spark import statuses
@@ -259,7 +260,10 @@ class Files(ABC):
     def number_of_files(self, relation: Plan) -> int:
         if self.tells_files(relation):
             return len(self.files_of(relation))
-        return len(relation.relation().location().inputFiles())
+        try:
+            return len(relation.relation().location().inputFiles())
+        except PySparkException:  # a table of Delta's that is gone or has other columns: versions.py tells it
+            return 0
 
     def roots(self, relation: Plan) -> list[str]:
         def look() -> list[str]:
@@ -367,6 +371,13 @@ class Files(ABC):
     def set_field(self, of: JavaObject, name: str, value: JavaObject) -> None:
         """Exchange a private field, where PySpark's object has it in its hands already."""
         self._field(of, name).set(of, value)
+
+    def exchange_written(self, writer: Any, dataset: JavaObject) -> None:
+        """What a `df.write` or `df.writeTo` that the user holds will write."""
+        second = getattr(writer, "_jwriter", None)
+        self.set_field(second or writer._jwrite, "df", dataset)
+        if second is not None:
+            self.set_field(second, "logicalPlan", dataset.queryExecution().logical())
 
     def _field(self, of: JavaObject, name: str) -> Any:
         kind = of.getClass()

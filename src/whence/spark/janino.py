@@ -33,6 +33,23 @@ def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
     return spark._jsparkSession.sharedState().jarClassLoader()
 
 
+def made(spark: SparkSession, loader: Any, name: str, *given: Any) -> Any:
+    """An object of a class of this loader, by its only constructor."""
+    gateway: Any = spark._sc._gateway
+    jvm: Any = spark._jvm
+    (constructor, *_) = loader.loadClass(name).getConstructors()
+    arguments = gateway.new_array(jvm.java.lang.Object, len(given))
+    for number, value in enumerate(given):
+        arguments[number] = value
+    return constructor.newInstance(arguments)
+
+
+def gathered(spark: SparkSession, name: str) -> Any:
+    """An accumulator in which objects of such classes put what they tell the driver."""
+    context: Any = spark._jsc.sc()
+    return context.collectionAccumulator(name)
+
+
 def jar_of(spark: SparkSession, stem: str, source: str) -> str:
     """The path of a jar with the classes of this source, compiled once for each version of Spark and Java."""
     jvm: Any = spark._jvm

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from whence.spark.construct import Expr, Making, Plan, class_name, to_list
+from whence.spark.construct import Expr, Making, Plan, children_of, class_name, remembered, to_list
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ANY_ROW = ("First", "Last", "AnyValue")
@@ -30,14 +30,14 @@ class Judging(Making):
         self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
 
     def children(self, plan: Plan) -> list[Plan]:
-        return to_list(plan.children())
+        return list(remembered(plan, "children", lambda: children_of(plan)))
 
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {name: node.productElement(i) for i, name in enumerate(self.adapter.names_of(node))}
 
     def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
         names = self.adapter.names_of(node)
-        values = self._gateway.new_array(self._jvm.java.lang.Object, len(names))
+        values = self._gateway.new_array(self._object, len(names))
         left = dict(changes)
         for i, name in enumerate(names):
             values[i] = left.pop(name) if name in left else node.productElement(i)

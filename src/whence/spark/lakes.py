@@ -10,6 +10,7 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from whence.spark.construct import Plan, class_name, remembered, to_list
@@ -124,6 +125,45 @@ class Lakes(Files):
         name = self.name_parts_of_relation(leaf) if named else []
         return Version(ICEBERG, uuid, int(number), f"iceberg:{uuid}", tuple(name), str(table.location()))
 
+    def version_read(self, leaf: Plan) -> Version | None:
+        """The version that Spark would read now by a plan, which may be of before the table went on."""
+        version = self.version_of(leaf)
+        if version is None or version.kind == ICEBERG:
+            return None if version is None else self._iceberg_version(leaf)
+        snapshots = self.snapshots_of(leaf)
+        assert snapshots is not None
+        planned, latest = snapshots
+        if planned == latest:
+            return version
+        newest = leaf.relation().location().deltaLog().unsafeVolatileSnapshot()
+        return replace(version, number=latest, table=str(newest.metadata().id()))
+
+    def columns_told(self, leaf: Plan) -> dict[str, list[str]]:
+        """By the name of each column of a version: what the format itself tells it by, whatever it is called, and its
+        type with the same of what is inside. A column that is dropped and added again is another one."""
+        return remembered(leaf, "columns_told", lambda: self._columns_told(leaf))
+
+    def _columns_told(self, leaf: Plan) -> dict[str, list[str]]:
+        if self.is_iceberg(leaf):
+            schema = self._iceberg_schema(leaf)
+            return {str(one.name()): [str(one.fieldId()), str(one.type().toString())] for one in schema.columns()}
+        fields = json.loads(str(leaf.relation().location().snapshotAtAnalysis().metadata().schemaString()))["fields"]
+        told = {}
+        for one in fields:
+            own = one.get("metadata", {}).get("delta.columnMapping.physicalName", one["name"])
+            told[str(one["name"])] = [str(own), json.dumps(one["type"], sort_keys=True)]
+        return told
+
+    def _iceberg_schema(self, leaf: Plan) -> Any:
+        """A snapshot that is read by its number has the columns of then; a table or branch has those of now."""
+        table = leaf.table().table()
+        number = leaf.table().snapshotId()
+        if number is None:
+            return table.schema()
+        known = table.schemas()
+        then = table.snapshot(number).schemaId()
+        return table.schema() if then is None else known.get(then)
+
     def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
         """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
         if not self.is_file_scan(relation) or not self._kind_of_index(relation).startswith(_INDEX):
@@ -134,7 +174,8 @@ class Lakes(Files):
             return planned, planned
         try:
             return planned, int(location.getSnapshot().version())
-        except Py4JJavaError:  # it is newer, and Delta does not read it with the columns of this plan
+        except (Py4JJavaError, PySparkException):
+            # It is newer, and Delta does not read it with the columns of this plan; -1 if there is none any more.
             return planned, int(location.deltaLog().unsafeVolatileSnapshot().version())
 
     def is_iceberg(self, relation: Plan) -> bool:
@@ -275,17 +316,20 @@ class Lakes(Files):
         if content is None:
             return None
         info: dict[str, Any] = {}
-        changed, removed = False, 0
+        changed, added, removed = False, 0, 0
         for line in content.decode().splitlines():
             action = json.loads(line) if line.strip() else {}
             info = action.get("commitInfo", info)
             told = action.get("add") or action.get("remove") or {}
             changed = changed or bool(told.get("dataChange"))
+            added += "add" in action
             removed += "remove" in action
         before = number - 1
         operation = str(info.get("operation", "unknown"))
         details = {str(key): str(value) for key, value in info.get("operationParameters", {}).items()}
-        same = None if changed else before
+        # A clone has the files of another table, which count as no change of data.
+        brought = operation == "CLONE" or (before < 0 and added > 0)
+        same = None if changed or brought else before
         if operation == "RESTORE" and str(details.get("version", "null")).isdigit():
             same = int(details["version"])
         at = int(info.get("timestamp", 0))

@@ -1,0 +1,65 @@
+"""Many nodes of a plan in one round trip to the JVM: the driver's half of Handles.java.
+
+Every call through py4j is a round trip, and a sequence costs one for each element, one more for the class of each, and
+two for its id. A question looks at a plan a thousand times."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from whence.spark.janino import jar_of, made
+
+# Where a connection to a JVM keeps the Handles of that JVM, and what is known of a node with its handle.
+_HANDLES = "whence_handles"
+_CLASS, ID, _TYPE = "whence_class", "whence_exprid", "whence_type"
+
+_making = threading.Lock()
+
+
+def prepare(spark: SparkSession) -> None:
+    """Makes the Handles of the session's JVM, once. Where that is not allowed, every look is a call of its own."""
+    gateway: Any = spark._sc._gateway
+    client: Any = gateway._gateway_client
+    with _making:
+        if hasattr(client, _HANDLES):
+            return
+        try:
+            setattr(client, _HANDLES, _made(spark, gateway))
+        except Py4JError:
+            setattr(client, _HANDLES, None)
+
+
+def _made(spark: SparkSession, gateway: Any) -> JavaObject:
+    jvm: Any = spark._jvm
+    source = Path(__file__).with_name("Handles.java").read_text(encoding="utf-8")
+    urls = gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.io.File(jar_of(spark, "handles", source)).toURI().toURL()
+    loader = jvm.java.net.URLClassLoader(urls, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    handles: JavaObject = made(spark, loader, "whence.Handles", gateway.java_gateway_server)
+    return handles
+
+
+def handles_for(handle: JavaObject) -> Any | None:
+    """The Handles of the JVM that this is a handle of."""
+    return getattr(handle._gateway_client, _HANDLES, None)
+
+
+def nodes(client: Any, told: str) -> list[JavaObject]:
+    """Handles of what Handles.java tells of a sequence, with what it says of each."""
+    found = []
+    for line in told.split("\n") if told else ():
+        number, kind, name, kind_of_value = line.split("\t")
+        node = JavaObject(number, client)
+        node.__dict__[_CLASS] = kind.rstrip("$")
+        if name:
+            node.__dict__[ID] = name
+        if kind_of_value:
+            node.__dict__[_TYPE] = kind_of_value
+        found.append(node)
+    return found

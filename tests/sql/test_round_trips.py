@@ -1,0 +1,77 @@
+"""Many nodes of a plan are told in one round trip; what is told is what one question after the other would find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import whence
+from whence.spark import round_trips
+from whence.spark.construct import class_name, id_of, references_of, to_list
+from whence.sql.catalyst import Catalyst
+
+QUERY = "select id, id % 3 as k, named_struct('a', id) as s, cast(id as decimal(9, 2)) as d from range(9) where id > 1"
+
+
+@pytest.fixture
+def one_by_one(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    client: Any = spark._sc._gateway._gateway_client  # type: ignore[union-attr]
+    monkeypatch.setattr(client, round_trips._HANDLES, None)
+
+
+def told(spark: SparkSession, plan: Any) -> list[Any]:
+    c = Catalyst(spark)
+    columns = [(class_name(a), str(a.name()), id_of(a), c.type_of(a)) for a in c.output(plan)]
+    below = [told(spark, child) for child in c.children(plan)]
+    return [class_name(plan), columns, sorted(c.references(plan)), len(references_of(plan)), below]
+
+
+@pytest.fixture
+def plan(spark: SparkSession) -> Any:
+    return Catalyst(spark).plan_of(spark.sql(QUERY))
+
+
+@pytest.fixture
+def told_at_once(spark: SparkSession, plan: Any) -> list[Any]:
+    return told(spark, plan)
+
+
+def test_a_plan_is_told_as_one_call_after_the_other_tells_it(
+    spark: SparkSession, plan: Any, told_at_once: list[Any], one_by_one: None
+) -> None:
+    for known in [name for name in vars(plan) if name.startswith("whence_")]:
+        del vars(plan)[known]
+    assert told(spark, plan) == told_at_once
+    assert told_at_once[0] == "Project"
+
+
+def test_what_are_no_nodes_come_as_they_are(spark: SparkSession) -> None:
+    c = Catalyst(spark)
+    assert to_list(c._to_seq(["a", "b"])) == ["a", "b"]
+    assert to_list(c._to_seq([])) == []
+
+
+def test_a_sequence_and_a_name_are_made_in_one_call(spark: SparkSession, plan: Any) -> None:
+    c = Catalyst(spark)
+    columns = c.output(plan)
+    assert [id_of(a) for a in to_list(c.seq(columns * 5))] == [id_of(a) for a in columns * 5]
+    named = c.alias(columns[0], "other")
+    assert str(named.name()) == "other"
+    assert id_of(named) != id_of(columns[0])
+    assert to_list(named.nonInheritableMetadataKeys()) == ["__dataset_id", "__col_position"]
+
+
+def test_questions_are_answered_where_nothing_can_be_told_at_once(
+    w: whence.Session, spark: SparkSession, one_by_one: None
+) -> None:
+    frame = spark.range(9).selectExpr("id", "id % 3 as k")
+    trace = w.backward(frame.groupBy("k").count().where("k = 1"))
+    (rows,) = trace.sources.values()
+    assert {row.id for row in rows.collect()} == {1, 4, 7}
+
+
+def test_names_that_nobody_has_resolved_are_told_without_an_id(spark: SparkSession) -> None:
+    sum_of_two = Catalyst(spark).parse("a + b")
+    assert [class_name(child) for child in to_list(sum_of_two.children())] == ["UnresolvedAttribute"] * 2
