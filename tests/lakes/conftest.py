@@ -15,9 +15,9 @@ import maven
 # By release of Spark; delta-spark names what it needs beside, but Spark's own jars come with PySpark.
 JARS = {
     "3.5": (
-        "io.delta:delta-spark_2.12:3.3.2",
-        "io.delta:delta-storage:3.3.2",
-        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",
+        "io.delta:delta-spark_2.12:3.3.3",
+        "io.delta:delta-storage:3.3.3",
+        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0",
     ),
     "4.0": (
         "io.delta:delta-spark_2.13:4.0.1",

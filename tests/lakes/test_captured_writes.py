@@ -101,6 +101,21 @@ def test_rows_that_are_added_and_replaced(shop: Shop) -> None:
     assert (told(trace), trace.notes) == ({"one": [(2, "b")]}, ())
 
 
+def test_a_table_that_is_replaced(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    two = shop.file("two", [(3, "c")])
+    with shop.w.capture():
+        one.writeTo(shop.table).using(shop.kind).create()
+        shop.spark.sql(
+            f"CREATE OR REPLACE TABLE {shop.table} USING {shop.kind} AS "
+            f"SELECT * FROM {shop.table} WHERE id = 2 UNION ALL SELECT * FROM two"
+        )
+    assert shop.traced() == {"one": [(2, "b")], "two": [(3, "c")]}
+    with shop.w.capture():
+        two.writeTo(shop.table).using(shop.kind).createOrReplace()
+    assert shop.traced() == {"two": [(3, "c")]}
+
+
 def test_groups_and_chance_in_sql(shop: Shop) -> None:
     """What such a query gave is written down, and what is written is made from that."""
     shop.file("one", [(1, "a"), (2, "a"), (3, "b")])
@@ -128,6 +143,21 @@ def test_update_and_delete(shop: Shop) -> None:
     assert shop.rows() == [(3, "c"), (4, None), (10, "a!")]
     assert shop.traced("id = 10") == {"one": [(1, "a")]}
     assert shop.traced("id = 4") == {"one": [(4, None)]}
+
+
+@pytest.mark.parametrize("shop", ["iceberg"], indirect=True)
+def test_conditions_with_subqueries(shop: Shop) -> None:
+    """Which Delta does not take."""
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    shop.file("two", [(2, "x")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        shop.spark.sql(f"DELETE FROM {shop.table} WHERE id IN (SELECT id FROM two)")
+        shop.spark.sql(f"UPDATE {shop.table} u SET v = 'U' WHERE EXISTS (SELECT 1 FROM two WHERE two.id = u.id - 1)")
+    assert shop.rows() == [(1, "a"), (3, "U")]
+    assert shop.traced("id = 3") == {"one": [(3, "c")], "two": [(2, "x")]}
+    assert shop.traced("id = 1")["one"] == [(1, "a")]
 
 
 def test_merge(shop: Shop) -> None:
@@ -233,6 +263,23 @@ def test_a_part_that_is_replaced(shop: Shop) -> None:
     assert shop.traced("id >= 2") == {"two": [(2, "B")]}
 
 
+def test_partitions_that_sql_replaces(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    shop.file("two", [(2, "B")])
+    shop.create("PARTITIONED BY (id)")
+    mode = "spark.sql.sources.partitionOverwriteMode"
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+        shop.spark.conf.set(mode, "dynamic")
+        try:
+            shop.spark.sql(f"INSERT OVERWRITE {shop.table} SELECT * FROM two")
+        finally:
+            shop.spark.conf.unset(mode)
+    assert shop.rows() == [(1, "a"), (2, "B")]
+    assert shop.traced("id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("id = 2") == {"two": [(2, "B")]}
+
+
 MARKING = {
     "delta": "'delta.enableDeletionVectors' = 'true'",
     "iceberg": "'format-version' = '2', 'write.delete.mode' = 'merge-on-read', "
@@ -276,6 +323,21 @@ def test_what_was_committed_outside_of_a_capture(shop: Shop) -> None:
     assert trace.verify().ok
 
 
+@pytest.mark.parametrize("shop", ["delta"], indirect=True)
+def test_a_clone_has_rows_of_another_table(shop: Shop) -> None:
+    one, two = shop.file("one", [(1, "a")]), shop.file("two", [(2, "b")])
+    shop.spark.sql("DROP TABLE IF EXISTS original")
+    one.write.format("delta").saveAsTable("original")
+    shop.spark.sql(f"CREATE TABLE {shop.table} SHALLOW CLONE original")
+    with shop.w.capture():
+        two.writeTo(shop.table).append()
+    trace = shop.w.backward(shop.spark.table(shop.table))
+    assert told(trace) == {"two": [(2, "b")], "sales": [(1, "a")]}
+    assert "CLONE" in trace.ended[0]
+    assert trace.verify().ok
+    shop.spark.sql("DROP TABLE original")
+
+
 def test_files_that_are_rewritten_change_nothing(shop: Shop) -> None:
     one, two = shop.file("one", [(1, "a")]), shop.file("two", [(2, "b")])
     shop.create()
@@ -292,6 +354,84 @@ def compact(shop: Shop) -> None:
     else:
         table = shop.table.removeprefix("ice.")
         shop.spark.sql(f"CALL ice.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
+
+
+RENAMING = {"delta": "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", "iceberg": ""}
+
+
+def rename(shop: Shop, **names: str) -> None:
+    for old, new in names.items():
+        shop.spark.sql(f"ALTER TABLE {shop.table} RENAME COLUMN {old} TO {new}")
+
+
+def test_columns_that_are_called_otherwise_since(shop: Shop) -> None:
+    """A column is followed by what the format tells it by: another one may have its name by now."""
+    schema = "id bigint, p string, q string"
+    one, two = shop.file("one", [(2, "c", "d")], schema), shop.file("two", [(3, "e", "f")], schema)
+    shop.spark.sql(f"CREATE TABLE {shop.table} ({schema}) USING {shop.kind} {RENAMING[shop.kind]}")
+    shop.spark.sql(f"INSERT INTO {shop.table} VALUES (1, 'a', 'b')")
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    rename(shop, p="z", q="p", z="q")
+    with shop.w.capture():
+        two.writeTo(shop.table).append()
+    shown = {row.id: (row.p, row.q) for row in shop.spark.table(shop.table).collect()}
+    assert shown == {1: ("b", "a"), 2: ("d", "c"), 3: ("e", "f")}
+    trace = shop.later.backward(shop.spark.table(shop.table).where("p in ('b', 'd', 'e')"))
+    assert trace.verify().ok
+    found = told(trace)
+    assert (found["one"], found["two"]) == ([(2, "c", "d")], [(3, "e", "f")])
+    assert [row[0] for row in found["sales"]] == [1]  # whatever its columns are called there
+
+
+def test_columns_that_tell_of_files_end_the_trace(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    column = {"delta": "_metadata.file_path", "iceberg": "_file"}[shop.kind]
+    trace = shop.w.backward(shop.spark.table(shop.table).select("id", column))
+    assert list(told(trace)) == ["sales"]
+    assert "tells of its files" in trace.ended[0]
+    assert trace.verify().ok
+
+
+def test_a_column_that_was_dropped_and_added_again(shop: Shop) -> None:
+    one = shop.file("one", [(1, "a"), (2, "b")])
+    shop.create(RENAMING[shop.kind])
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    shop.spark.sql(f"ALTER TABLE {shop.table} DROP COLUMN v")
+    shop.spark.sql(f"ALTER TABLE {shop.table} ADD COLUMN v string")
+    assert shop.rows() == [(1, None), (2, None)]
+    assert shop.traced("v IS NULL AND id = 1") == {"one": [(1, "a")]}
+    assert shop.traced("v = 'a'") == {}
+
+
+def test_a_source_that_went_on_before_it_was_written(shop: Shop) -> None:
+    """Spark reads what is there when it writes, of a DataFrame or a view that was made before."""
+    source = f"{KINDS[shop.kind]}.source"
+    shop.spark.sql(f"DROP TABLE IF EXISTS {source}")
+    shop.spark.sql(f"CREATE TABLE {source} (id bigint, v string) USING {shop.kind}")
+    shop.spark.sql(f"INSERT INTO {source} VALUES (1, 'a')")
+    early = shop.spark.table(source)
+    early.createOrReplaceTempView("early")
+    shop.spark.sql(f"INSERT INTO {source} VALUES (2, 'b'), (3, 'a')")
+    shop.create()
+    with shop.w.capture():
+        early.groupBy("v").agg(F.max("id").alias("id")).select("id", "v").write.insertInto(shop.table)
+        shop.spark.sql(f"INSERT INTO {shop.table} SELECT id + 10, v FROM early WHERE id = 2")
+        shop.spark.sql(f"MERGE INTO {shop.table} t USING early s ON t.id = s.id + 20 WHEN NOT MATCHED THEN INSERT *")
+    assert (2, "b") in shop.rows()
+    assert (3, "a") in shop.rows()
+    shop.spark.sql(f"INSERT INTO {source} VALUES (4, 'a')")
+    for wanted in ("id = 12", "id = 3"):
+        trace = shop.later.backward(shop.spark.table(shop.table).where(wanted))
+        assert trace.notes == ()
+        assert trace.verify().ok
+    assert list(shop.traced("v = 'a'").values()) == [[(1, "a"), (3, "a")]]
+    assert list(shop.traced("id = 12").values()) == [[(2, "b")]]
+    shop.spark.sql(f"DROP TABLE {source}")
 
 
 @pytest.mark.parametrize("shop", ["delta"], indirect=True)

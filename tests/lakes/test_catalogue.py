@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import whence
 
@@ -45,3 +46,62 @@ def test_commands(w: whence.Session, spark: SparkSession, tmp_path: Path, kind: 
               if e.run in merged and e.kind == "DIRECT"}  # fmt: skip
     assert direct == {("fixes", "v", "v"), ("fixes", "id", "id")}
     spark.sql(f"DROP TABLE {table}")
+
+
+def committed(spark: SparkSession, table: str) -> list[str]:
+    """The versions of a table, as its own log has them."""
+    if table.startswith("ice."):
+        return [str(row.snapshot_id) for row in spark.table(f"{table}.snapshots").orderBy("committed_at").collect()]
+    return [str(row.version) for row in reversed(spark.sql(f"DESCRIBE HISTORY {table}").collect())]
+
+
+@pytest.mark.parametrize("kind", list(TABLES))
+def test_each_version_is_the_one_that_was_made(
+    w: whence.Session, spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    table = TABLES[kind]
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    spark.createDataFrame([(1, "a"), (2, "b")], "id bigint, v string").coalesce(1).write.parquet(str(tmp_path / "one"))
+    one = spark.read.parquet(str(tmp_path / "one"))
+    one.writeTo(table).using(kind).partitionedBy(F.col("id")).create()
+    one.writeTo(table).overwritePartitions()
+    one.writeTo(table).using(kind).createOrReplace()
+    spark.sql(f"UPDATE {table} SET v = 'x' WHERE id = 1")
+    hows = ["overwrite", "append", "overwrite", "update"]
+    if kind == "delta":  # which keeps what it knew of the table when it was made
+        from delta.tables import DeltaTable
+
+        held = DeltaTable.forName(spark, table)
+        held.update("id = 1", {"v": "'y'"})
+        held.delete("id = 2")
+        hows += ["update", "delete"]
+    else:
+        whole = "options => map('rewrite-all', 'true')"
+        spark.sql(f"CALL ice.system.rewrite_data_files(table => '{table.removeprefix('ice.')}', {whole})")
+        spark.sql(f"ALTER TABLE {table} CREATE BRANCH later")
+        one.writeTo(f"{table}.branch_later").append()
+        hows += ["append"]
+    (dataset,) = [d for d in w.catalog.datasets() if d.name.endswith("watched")]
+    versions = [v for v in w.catalog.versions(dataset) if v.how not in ("drop", "alter")]
+    made = [v for v in committed(spark, table) if kind == "delta" or v != rewritten(spark, table)]
+    assert [(v.how, v.external) for v in versions] == list(zip(hows, made, strict=True))
+    others = {d.name for d in w.catalog.datasets() if d.kind != "memory"} - {dataset.name, f"{dataset.name}.snapshots"}
+    assert {name.rsplit("/", 1)[-1] for name in others} == {"one"}
+    spark.sql(f"DROP TABLE {table}")
+
+
+def rewritten(spark: SparkSession, table: str) -> str:
+    """The snapshot that has the rows of the one before in other files."""
+    (row,) = spark.table(f"{table}.snapshots").where("operation = 'replace'").collect()
+    return str(row.snapshot_id)
+
+
+def test_a_path_of_delta(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "by_path")
+    spark.range(3).write.format("delta").save(path)
+    spark.range(3).write.format("delta").mode("append").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id = 1")
+    (dataset,) = w.catalog.datasets()
+    assert (dataset.namespace, dataset.name) == ("file", path)
+    found = [(v.how, v.external) for v in w.catalog.versions(dataset)]
+    assert found == [("overwrite", "0"), ("append", "1"), ("delete", "2")]

@@ -88,6 +88,19 @@ def test_a_table_that_is_written_after_the_dataframe_was_made(w: whence.Session,
     assert len(seen(w.backward(w.spark.table(table)))) == 6
 
 
+def test_delta_tables_that_are_gone_or_have_other_columns(w: whence.Session, spark: SparkSession) -> None:
+    """Delta raises errors of its own where the columns of a plan are not in the table any more."""
+    for change, said in (
+        ("CREATE OR REPLACE TABLE other (b string) USING delta", "went on"),
+        ("DROP TABLE other", "is gone"),
+    ):
+        spark.sql("CREATE OR REPLACE TABLE other USING delta AS SELECT id AS a FROM range(3)")
+        df = spark.table("other")
+        spark.sql(change)
+        with pytest.raises(whence.SourceChanged, match=said):
+            w.backward(df.where("a = 1"))
+
+
 def test_a_path_of_delta(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "by_path")
     spark.createDataFrame(ROWS, SCHEMA).coalesce(1).write.format("delta").save(path)

@@ -161,7 +161,7 @@ public class Watcher extends SparkListener {
 
     /** The plan of a DataFrame as it stands, for the patches in Python (models, df.rdd). */
     public String plan(QueryExecution qe) {
-        return new Snapshot(qe, this, maxChars, maxNanos, maxLevels).plan(false);
+        return new Snapshot(qe, this, maxChars, maxNanos, maxLevels, null).plan(false);
     }
 
     /** Ids of the attributes that a plan's leaves give, then "|" and ids of the RDDs they read: by these a leaf is known again. */
@@ -404,7 +404,8 @@ public class Watcher extends SparkListener {
         if (qe != null) {
             boolean fromText = start != null && (start.description().startsWith("sql at ") || start.details().startsWith("org.apache.spark.sql")
                 && Snapshot.firstLine(start.details()).indexOf("Session.sql(") >= 0);
-            line.append(new Snapshot(qe, this, maxChars, maxNanos, maxLevels).execution(hasFailed, fromText));
+            Commits commits = start == null ? null : new Commits(start.time(), end.time());
+            line.append(new Snapshot(qe, this, maxChars, maxNanos, maxLevels, commits).execution(hasFailed, fromText));
         }
         line.append(",\"micros\":").append((System.nanoTime() - began) / 1000L).append('}');
         put(line.toString());
@@ -433,6 +434,107 @@ class TooLarge extends RuntimeException {
     }
 }
 
+/* Versions that were committed to tables while a command ran, as their own logs tell: the plan knows the one before at best. */
+class Commits {
+    private static final java.util.regex.Pattern AT = java.util.regex.Pattern.compile("\"timestamp\":(\\d+)");
+    private static final java.util.regex.Pattern DID = java.util.regex.Pattern.compile("\"operation\":\"([^\"]*)\"");
+    private static final int MOST = 50;
+    private final long started;
+    private final long ended;
+
+    Commits(long started, long ended) {
+        this.started = started;
+        this.ended = ended;
+    }
+
+    /** The version of a Delta table; null if none was made, or several were, so that it is not known whose is which. */
+    String ofDelta(Object log, org.apache.hadoop.conf.Configuration conf) throws Exception {
+        org.apache.hadoop.fs.Path folder = (org.apache.hadoop.fs.Path) Snapshot.call(log, "logPath");
+        org.apache.hadoop.fs.FileSystem files = folder.getFileSystem(conf);
+        long latest = ((Number) Snapshot.call(Snapshot.call(log, "unsafeVolatileSnapshot"), "version")).longValue();
+        String made = null;
+        for (long version = latest; version >= 0 && version > latest - MOST; version--) {
+            String head = head(files, new org.apache.hadoop.fs.Path(folder, String.format("%020d.json", new Object[] {Long.valueOf(version)})));
+            java.util.regex.Matcher at = AT.matcher(head);
+            java.util.regex.Matcher did = DID.matcher(head);
+            if (!at.find() || !did.find()) {
+                return null;
+            }
+            long time = Long.parseLong(at.group(1));
+            if (time < started) {
+                break;
+            }
+            if (time <= ended && !did.group(1).equals("OPTIMIZE")) {
+                if (made != null) {
+                    return null;
+                }
+                made = String.valueOf(version);
+            }
+        }
+        return made;
+    }
+
+    /* Delta writes down first what a commit is. */
+    private static String head(org.apache.hadoop.fs.FileSystem files, org.apache.hadoop.fs.Path path) throws Exception {
+        org.apache.hadoop.fs.FSDataInputStream in = files.open(path);
+        try {
+            byte[] found = new byte[65536];
+            int length = 0;
+            while (length < found.length) {
+                int more = in.read(found, length, found.length - length);
+                if (more < 0) {
+                    break;
+                }
+                length += more;
+            }
+            return new String(found, 0, length, "UTF-8");
+        } finally {
+            in.close();
+        }
+    }
+
+    static Object deltaLog(ClassLoader loader, Object spark, String path) throws Exception {
+        Class type = Class.forName("org.apache.spark.sql.delta.DeltaLog$", true, loader);
+        Method[] methods = type.getMethods();
+        for (int i = 0; i < methods.length; i++) {
+            Class[] takes = methods[i].getParameterTypes();
+            if (methods[i].getName().equals("forTable") && takes.length == 2 && takes[1] == String.class) {
+                return methods[i].invoke(type.getField("MODULE$").get(null), new Object[] {spark, path});
+            }
+        }
+        throw new NoSuchMethodException("forTable");
+    }
+
+    /** The snapshot of an Iceberg table that was read, and the one that was made, or null; `pinned`: one that is named. */
+    static String[] ofIceberg(Object table, Object pinned, Object branch, Commits commits) throws Exception {
+        if (pinned != null) {
+            return new String[] {String.valueOf(pinned), null};
+        }
+        Object snapshot = branch == null ? Snapshot.call(table, "currentSnapshot") : called(table, "snapshot", String.class, branch);
+        String made = null;
+        boolean several = false;
+        while (snapshot != null && commits != null && time(snapshot) > commits.started) {
+            if (time(snapshot) <= commits.ended && !"replace".equals(String.valueOf(Snapshot.call(snapshot, "operation")))) {
+                several = several || made != null;
+                made = String.valueOf(Snapshot.call(snapshot, "snapshotId"));
+            }
+            Object before = Snapshot.call(snapshot, "parentId");
+            snapshot = before == null ? null : called(table, "snapshot", Long.TYPE, before);
+        }
+        return new String[] {snapshot == null ? null : String.valueOf(Snapshot.call(snapshot, "snapshotId")), several ? null : made};
+    }
+
+    private static long time(Object snapshot) throws Exception {
+        return ((Number) Snapshot.call(snapshot, "timestampMillis")).longValue();
+    }
+
+    private static Object called(Object target, String method, Class takes, Object argument) throws Exception {
+        Method found = target.getClass().getMethod(method, new Class[] {takes});
+        found.setAccessible(true);
+        return found.invoke(target, new Object[] {argument});
+    }
+}
+
 /* One plan as JSON: a node is {"c": class, "f": fields, "k": children}, an expression likewise, an attribute its number. */
 class Snapshot {
     /* Operators whose columns follow from their own expressions: their output need not be told. */
@@ -444,13 +546,16 @@ class Snapshot {
     private final int maxChars;
     private final int maxLevels;
     private final long deadline;
+    /* What was committed to tables while this ran; null for a plan that has not run. */
+    private final Commits commits;
     private StringBuilder out = new StringBuilder();
     private boolean coarse = false;
     private int nodes = 0;
     private int depth = 0;
 
-    Snapshot(QueryExecution qe, Watcher watcher, int maxChars, long maxNanos, int maxLevels) {
+    Snapshot(QueryExecution qe, Watcher watcher, int maxChars, long maxNanos, int maxLevels, Commits commits) {
         this.qe = qe;
+        this.commits = commits;
         this.watcher = watcher;
         this.maxLevels = maxLevels;
         this.maxChars = maxChars;
@@ -485,6 +590,7 @@ class Snapshot {
         if (!hasFailed && !text.equals("{\"c\":\"CommandResult\"}")) {
             try {
                 altered(line);
+                made(line);
                 line.append(Counts.of(qe.executedPlan()));
             } catch (Throwable ignored) {
             }
@@ -590,6 +696,35 @@ class Snapshot {
             line.append(",\"now\":").append(out);
             out = kept;
         }
+    }
+
+    /* The table that a command has made, which its plan only names. */
+    private void made(StringBuilder line) throws Exception {
+        LogicalPlan plan = qe.analyzed();
+        String name = plan.getClass().getSimpleName();
+        if (name.equals("SaveIntoDataSourceCommand")) {
+            Object source = call(plan, "dataSource");
+            String path = option(((scala.collection.Map) call(plan, "options")).get("path"));
+            if (source.getClass().getName().startsWith("org.apache.spark.sql.delta.") && path.length() > 0) {
+                Object log = Commits.deltaLog(source.getClass().getClassLoader(), qe.sparkSession(), path);
+                line.append(",\"made\":{\"after\":").append(quote(commits.ofDelta(log, configuration()))).append('}');
+            }
+        }
+        if (!name.equals("CreateTableAsSelect") && !name.equals("ReplaceTableAsSelect")) {
+            return;
+        }
+        Object resolved = call(plan, "name");
+        Object catalog = call(resolved, "catalog");
+        Table table = ((org.apache.spark.sql.connector.catalog.TableCatalog) catalog).loadTable((Identifier) call(resolved, "identifier"));
+        StringBuilder kept = out;
+        out = new StringBuilder();
+        v2table(table);
+        line.append(",\"made\":").append(out);
+        out = kept;
+    }
+
+    private org.apache.hadoop.conf.Configuration configuration() throws Exception {
+        return qe.sparkSession().sessionState().newHadoopConf();
     }
 
     String plan(boolean hasFailed) {
@@ -1011,16 +1146,18 @@ class Snapshot {
         Object version = field(index, "versionAtAnalysis", "snapshotAtAnalysis");
         if (version != null) {
             out.append(",\"version\":").append(quote(version(version)));
-            after(index, version(version));
+            after(index);
         }
     }
 
-    /* Of a Delta table that was planned with a version: the one that a commit made, if one was made since. */
-    private void after(Object table, String planned) {
+    /* Of a table of Delta's: the version that the command made. A query makes none, so its tables' logs are not read. */
+    private void after(Object table) {
         try {
-            long latest = Long.parseLong(version(call(call(table, "deltaLog"), "unsafeVolatileSnapshot")));
-            if (latest > Long.parseLong(planned)) {
-                out.append(",\"after\":").append(quote(String.valueOf(Long.parseLong(planned) + 1)));
+            if (commits != null && qe.analyzed() instanceof Command) {
+                String made = commits.ofDelta(call(table, "deltaLog"), configuration());
+                if (made != null) {
+                    out.append(",\"after\":").append(quote(made));
+                }
             }
         } catch (Throwable unknown) {
         }
@@ -1115,15 +1252,19 @@ class Snapshot {
             out.setLength(before);
         }
         try {
+            Object shown = table;
             Object inner = field(table, "table", "icebergTable");
             if (inner instanceof Table) {
+                shown = inner;
                 inner = field(inner, "table", "icebergTable");
             }
             if (inner != null && inner.getClass().getName().indexOf("iceberg") >= 0) {
-                String location = String.valueOf(call(inner, "location"));
-                Object snapshot = call(inner, "currentSnapshot");
-                String version = snapshot == null ? null : String.valueOf(call(snapshot, "snapshotId"));
-                out.append(",\"location\":").append(quote(location)).append(",\"version\":").append(quote(version));
+                out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
+                Object pinned = field(shown, "snapshotId", "snapshotId");
+                Object branch = field(shown, "branch", "branch");
+                out.append(",\"ref\":").append(pinned != null || branch != null);
+                String[] found = Commits.ofIceberg(inner, pinned, branch, commits);
+                out.append(",\"version\":").append(quote(found[0])).append(",\"after\":").append(quote(found[1]));
             }
         } catch (Throwable unknown) {
         }
@@ -1131,7 +1272,7 @@ class Snapshot {
             try {
                 String planned = version(call(table, "initialSnapshot"));
                 out.append(",\"version\":").append(quote(planned));
-                after(table, planned);
+                after(table);
             } catch (Throwable unknown) {
             }
         }

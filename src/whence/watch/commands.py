@@ -110,7 +110,8 @@ def _insert_directory(r: Reading, f: Fields, node: Node) -> list[Effect]:
 def _save(r: Reading, f: Fields, node: Node) -> list[Effect]:
     query = _query(node)
     maker = f["dataSource"].get("c", "") if isinstance(f.get("dataSource"), dict) else str(f.get("dataSource"))
-    return _by_options(maker, sources.merged_options(f.get("options")), query, _how(f.get("mode")))
+    effects = _by_options(maker, sources.merged_options(f.get("options")), query, _how(f.get("mode")))
+    return [replace(effect, version=_made_anew(f)) for effect in effects]
 
 
 def _by_options(maker: str, options: dict[str, str], query: Node | None, how: str) -> list[Effect]:
@@ -158,7 +159,7 @@ def _relation_of(r: Reading, held: Any) -> list[Seen]:
 
 
 def _made(*held: Any) -> str | None:
-    """The version of a table after the command; of Iceberg, whose tables know it afterwards, the one they tell."""
+    """The version that the command committed to a table, if its log tells that."""
     for one in held:
         node = one.get("plan", one) if isinstance(one, dict) else {}
         while node.get("c") in ("SubqueryAlias", "Project") and node.get("k"):
@@ -167,9 +168,12 @@ def _made(*held: Any) -> str | None:
         about = f.get("relation") or f.get("table") or {}
         if isinstance(about, dict) and about.get("after"):
             return str(about["after"])
-        if isinstance(about, dict) and "iceberg" in str(about.get("class", "")) and about.get("version"):
-            return str(about["version"])
     return None
+
+
+def _made_anew(f: Fields) -> str | None:
+    """The same of a table that was made by the command, or is known to it by its path alone."""
+    return _made({"f": {"table": f.get("made")}})
 
 
 def _columns(node: Node) -> tuple[tuple[str, str], ...]:
@@ -181,8 +185,10 @@ def _v2_write(r: Reading, f: Fields, node: Node) -> list[Effect]:
     overwrite = "Overwrite" in node["c"] and "Dynamic" not in node["c"]
     if overwrite and isinstance(f.get("deleteExpr"), dict) and f["deleteExpr"].get("c") != "Literal":
         overwrite = False
-    targets = _relation_of(r, f.get("table"))
     held = (f.get("table") or {}).get("plan", {})
+    if (held.get("f", {}).get("catalog") or {}).get("catalog") == sources.REWRITING:
+        return []
+    targets = _relation_of(r, f.get("table"))
     options = sources.merged_options(f.get("writeOptions"), (held.get("f", {}).get("table") or {}).get("options"))
     if not targets or any(t.kind == "topic" for t in targets):
         maker = str((held.get("f", {}).get("table") or {}).get("class", ""))
@@ -197,7 +203,8 @@ def _v2_create_as(r: Reading, f: Fields, node: Node) -> list[Effect]:
     name = next((c for c in children if c["c"].startswith("Resolved")), None)
     query = next((c for c in children if not c["c"].startswith("Resolved")), None) or _query(node)
     targets = _relation_of(r, name or f.get("name") or f.get("left"))
-    return [Effect(replace(t, columns=_schema(query, ())), "overwrite", "create", query) for t in targets]
+    made = _made_anew(f)
+    return [Effect(replace(t, columns=_schema(query, ())), "overwrite", "create", query, version=made) for t in targets]
 
 
 def _v2_create(r: Reading, f: Fields, node: Node) -> list[Effect]:
@@ -441,6 +448,7 @@ COMMANDS: dict[str, Rule] = {
     "AppendData": _v2_write,
     "OverwriteByExpression": _v2_write,
     "OverwritePartitionsDynamic": _v2_write,
+    "DeltaDynamicPartitionOverwriteCommand": _v2_write,
     "CreateTableAsSelect": _v2_create_as,
     "ReplaceTableAsSelect": _v2_create_as,
     "CreateTable": _v2_create,

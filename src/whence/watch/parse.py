@@ -108,7 +108,7 @@ def effects_of(plan: Node, reading: Reading, snapshot: Mapping[str, Any]) -> lis
     fields = plan.get("f", {})
     if snapshot.get("dynamic"):
         fields = {**fields, "dynamic": True}
-    for key in ("now", "written", "error"):
+    for key in ("now", "made", "written", "error"):
         if snapshot.get(key):
             fields = {**fields, key: snapshot[key]}
     if rule is not None:

@@ -138,6 +138,8 @@ def _relation(place: Place, fields: Fields, out: list[Any]) -> Found:
         return Found([of_path(relation["base"], out, relation.get("version"))])
     if any(f"/{FACTS}/" in path for path in relation.get("paths") or ()):
         return NOTHING  # captured rows: what they were made from stands beside them in the plan
+    if any("/_delta_log/" in path for path in relation.get("paths") or ()):
+        return NOTHING  # Delta reads its own log
     if "paths" in relation:
         return Found(_paths(relation["paths"], out, relation.get("version")))
     options = merged_options(relation.get("options"))
@@ -174,10 +176,18 @@ def _v2(place: Place, fields: Fields, out: list[Any]) -> Found:
     return Found(found, None if found else f"DataSourceV2Relation({table.get('c')})")
 
 
+_REFS = re.compile(r"(branch|tag)_.+|(snapshot_id|at_timestamp)_\d+")
+"""How Iceberg lets a branch or a snapshot be named: as if it were a table below its table."""
+REWRITING = "default_cache_iceberg"
+"""The catalogue that Iceberg reads and writes a table through while it rewrites its files."""
+
+
 def of_v2(
     place: Place, table: Fields, catalog: Any, identifier: Any, options: Any, columns: tuple[tuple[str, str], ...]
 ) -> list[Seen]:
     version = table.get("version")
+    if table.get("ref") and identifier and _REFS.fullmatch(identifier["name"]) and identifier.get("namespace"):
+        identifier = {"namespace": identifier["namespace"][:-1], "name": identifier["namespace"][-1]}
     if isinstance(table.get("table"), dict):
         seen = of_table(place, table["table"])
         return [Seen(seen.namespace, seen.name, seen.kind, columns or seen.columns, seen.aliases, version)]
@@ -206,6 +216,8 @@ def of_identifier(
     """A table of a catalogue plug-in. The namespace is where the catalogue keeps its tables, or its name."""
     name = ".".join([*identifier.get("namespace", ()), identifier["name"]])
     given = catalog.get("catalog", "")
+    if given == "spark_catalog" and "/" in identifier["name"]:  # delta.`/a/path`
+        return Seen(*naming.of_path(location or identifier["name"]), "path", columns, (), version)
     namespace = place.tables if given == "spark_catalog" else catalog.get("warehouse") or given
     aliases = [(namespace, f"{given}.{name}")]
     if location:
