@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.sql import functions as F
 
 import whence
 from whence.actors import Location
@@ -211,6 +212,35 @@ def test_names_that_do_not_tell_rows_apart_widen_the_answer(w: whence.Session) -
     assert any("has not said of every output row" in note for note in other.widened)
     with pytest.raises(ValueError, match="go together"):
         w.register("half a key", input_key="half")
+
+
+def test_an_actor_in_a_udf(w: whence.Session) -> None:
+    """A function of single rows: its row is its lineage anyway, and asking about it adds nothing to the actor's."""
+    names = w.spark.createDataFrame([(1, "ada"), (2, "bob"), (3, "eve")], "id long, name string").repartition(2)
+    names.createOrReplaceTempView("names")
+    actor = w.register("shout")
+
+    @F.udf("string")
+    def shout(id, name):  # type: ignore[no-untyped-def]  # PySpark takes hints for an order of another kind
+        actor.capture(id, name.upper())
+        return name.upper()
+
+    loud = w.spark.table("names").select("id", shout("id", "name").alias("loud"))
+    assert sorted(row.loud for row in loud.collect()) == ["ADA", "BOB", "EVE"]
+    trace = w.backward(loud.where("loud = 'BOB'"))
+    assert [row.id for row in trace["names"].collect()] == [2]
+    assert (trace.exact, trace.notes) == (True, ())
+    assert trace.verify().ok
+    touched = w.forward(w.spark.table("names").where("id = 3"), to=loud)
+    assert [row.loud for row in touched.rows.collect()] == ["EVE"]
+    assert [row.id for row in w.backward(touched.rows)["names"].collect()] == [3]  # what was given may be asked about
+    assert [row.loud for row in trace.replay().collect()] == ["BOB"]
+    assert trace.exclude().collect() == []
+    assert [row.loud for row in trace.at(0).collect()] == ["BOB"]
+    actor.commit()
+    assert sorted((i, o) for _, some, made in w.actors.log(actor).pairs() for i, o in zip(
+        some.to_pylist(), made.to_pylist(), strict=True)) == [(1, "ADA"), (2, "BOB"), (3, "EVE")]  # fmt: skip
+    assert list(w.trace(["BOB"], root=actor).records) == [2]
 
 
 def test_an_actor_in_map_partitions(w: whence.Session) -> None:

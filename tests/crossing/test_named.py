@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -79,3 +80,17 @@ def test_a_path_is_read_by_what_its_files_are(
     (folder / "odd" / "a.bin").write_bytes(b"x")
     with pytest.raises(whence.WhenceError, match="read it yourself"):
         session.backward(str(folder / "odd"))
+
+
+def test_the_first_rows_of_what_one_query_appended_twice(w: whence.Session, tmp_path: Path) -> None:
+    """As batches of a stream do. Spark analyses a union of equal queries under other ids than they have."""
+    (tmp_path / "prices.csv").write_text("ada,20\nbob,35\nada,-900\n")
+    prices = w.spark.read.schema("name string, price int").csv(str(tmp_path / "prices.csv"))
+    with w.capture():
+        for _ in range(2):
+            prices.groupBy("name").sum("price").toDF("name", "total").write.mode("append").parquet(
+                str(tmp_path / "out")
+            )
+    trace = w.backward(w.spark.read.parquet(str(tmp_path / "out")).orderBy("total").limit(1))
+    assert sorted(row.price for row in trace["prices.csv"].collect()) == [-900, 20]
+    assert "rows tie at row 1" in trace.widened[0]

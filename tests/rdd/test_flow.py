@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import whence
-from rdd.oracle import run
-from rdd.test_oracle import named
+from fuzz.rdd_programs import Program
+from rdd.test_oracle import LEFT, RIGHT, named, parts_of
 from whence.model import SourceChanged, StoreError, WhenceError
 from whence.model.flow import Few, Flow, Multiplies, Replays, Site
 from whence.rdd import LineageContext, RddFlow
@@ -31,11 +31,10 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=" ".join)
 def test_live_and_past_answer_like_the_oracle(lc: LineageContext, program: list[str]) -> None:
-    a = lc.parallelize([(n % 4, n % 7) for n in range(12)], 2)
-    b = lc.parallelize([(n % 3 + 1, n % 5) for n in range(7)], 3)
-    (names_a, rows_a), (names_b, rows_b) = named(a, "a"), named(b, "b")
-    names = {**names_a, **names_b}
-    result, expected = run(program, a, rows_a, b, rows_b)
+    given = Program(tuple(program), LEFT[:12], RIGHT[:7])
+    a, b = lc.parallelize(given.left, given.parts[0]), lc.parallelize(given.right, given.parts[1])
+    names = {**named(a, "a", parts_of(a)), **named(b, "b", parts_of(b))}
+    result, expected = given.build(a, b), given.oracle(lc.spark)
     records = result.collect()
     live, asked = RddFlow.of(result)
     assert isinstance(live, Flow)
@@ -63,7 +62,8 @@ def test_live_and_past_answer_like_the_oracle(lc: LineageContext, program: list[
                     for part, number in some.ids()
                 )
             )
-        assert Counter(zip(records, backward, strict=True)) == Counter(expected)
+        told = Counter(zip(map(repr, records), backward, strict=True))
+        assert told == Counter((repr(record), ids) for record, ids in expected)
         forward: dict[Any, set[Any]] = {}
         for (node, part, number), name in names.items():
             source = flow.site_of(node)

@@ -8,23 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pyspark import cloudpickle
 
 import whence
-from rdd import test_oracle
-from rdd.test_oracle import check
+from fuzz.rdd_programs import Program, check
 from whence.rdd import LineageContext, LineageMissing
-from whence.rdd.jobs import pruned
 from whence.rdd.wire import Origin, Tag
 from whence.rdd.worker import in_order
-
-cloudpickle.register_pickle_by_value(test_oracle)
+from whence.spark.rdds import pruned
 
 
 @pytest.mark.parametrize("program", [["flatMap", "groupByKey", "join"], ["cogroup", "reduceByKey"]])
 def test_the_same_as_the_driver(lc: LineageContext, program: list[str]) -> None:
     lc.large = 0
-    check(lc, program, [(n % 3, n % 5) for n in range(5)], [(n % 3 + 1, n % 4) for n in range(4)])
+    left, right = [(n % 3, n % 5) for n in range(5)], [(n % 3 + 1, n % 4) for n in range(4)]
+    check(lc, Program(tuple(program), tuple(left), tuple(right)), steps=False)
 
 
 def words(lc: LineageContext, path: Path) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ from whence.actors.registry import Registry, version_of
 from whence.actors.trace import TracingDataflow, walk
 from whence.model import WhenceError
 from whence.model.flow import BY_BYTE, BY_NUMBER, BY_ROW, Answer, Few, RecordId, Records, Site, Step, told_by
+from whence.model.verdict import Verdict
 from whence.store import Files
 from whence.store.names import file_key
 
@@ -186,6 +187,14 @@ class ActorFlow:
         names = list(found[0]) if found else []
         ids = tuple(self._id(actor, "output", name) for name in names)
         return Few(self._site(actor), ids, tuple((name,) for name in names), ("record",))
+
+    def verify(self, asked: Records, answer: Answer) -> Verdict:
+        """Stored, intact: or why not even that."""
+        from whence.actors.proof import stored
+
+        trace, _ = self._walk(asked, "backward")
+        logs = [self._log(step.actor.id) for step in trace.steps if self._registry.has_log(step.actor.id)]
+        return stored(self, logs, asked, answer)
 
     def multiplicities(self, step: Step) -> Mapping[RecordId, int]:
         """How many outputs each input of this actor had."""

@@ -137,6 +137,13 @@ class ActorLog:
         data.seek(0)
         self._sound.add(part.file)
 
+    def check(self) -> bool:
+        """Every part against its checksum and its count; False if some are of before there were any."""
+        for part in self.parts:
+            for _ in self._batches(part):
+                pass
+        return all(part.bytes is not None for part in self.parts)
+
     def _paired_logs(self) -> Iterator[tuple[list[Part], list[Part]]]:
         logs: dict[str, tuple[list[Part], list[Part]]] = {}
         for part in self.parts:

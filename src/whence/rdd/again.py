@@ -104,16 +104,23 @@ class Program:
         with self._context.book.job("does it still fail?"):
             return self._above(sources).collect()
 
-    def above(self, keep: Mapping[int, Mapping[int, Ints]] | None, drop: Mapping[int, Mapping[int, Ints]]) -> RDD[Any]:
+    def above(
+        self,
+        keep: Mapping[int, Mapping[int, Ints]] | None,
+        drop: Mapping[int, Mapping[int, Ints]],
+        instead: Mapping[int, RDD[Any]] | None = None,
+    ) -> RDD[Any]:
         """The program on some records: of each source in `keep` those, of each in `drop` the others, of the rest all;
-        told as partition and numbers."""
+        told as partition and numbers. `instead`: others in the place of a source's own."""
         sources = {}
         for number, source in self._sources.items():
             plain = source._plain()
-            if keep is not None and number in keep:
+            if instead is not None and number in instead:
+                plain = instead[number]
+            elif keep is not None and number in keep:
                 plain = plain.mapPartitionsWithIndex(_picking(keep[number]))
             elif number in drop:
-                plain = plain.mapPartitionsWithIndex(_leaving_out(drop[number]))
+                plain = plain.mapPartitionsWithIndex(leaving_out(drop[number]))
             sources[number] = plain
         return self._above(sources)
 
@@ -166,7 +173,7 @@ def _picking(chosen: Mapping[int, Ints]) -> Any:
     return pick
 
 
-def _leaving_out(chosen: Mapping[int, Ints]) -> Any:
+def leaving_out(chosen: Mapping[int, Ints]) -> Any:
     def rest(part: int, given: Iterable[Any]) -> Iterator[Any]:
         out = set(chosen[part].tolist()) if part in chosen else ()
         return (record for number, record in enumerate(given) if number not in out)

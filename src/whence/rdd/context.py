@@ -15,7 +15,7 @@ from pyspark import RDD, SparkContext
 from whence.model import StoreError, WhenceError
 from whence.rdd.books import BOOK, PastBook
 from whence.rdd.capture import captured
-from whence.rdd.frames import Frames, frame_of, in_certain_order
+from whence.rdd.frames import Frames, frame_of
 from whence.rdd.jobs import walking
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.live_book import LiveBook
@@ -24,6 +24,7 @@ from whence.rdd.reading import LINES, OBJECTS, Reading
 from whence.rdd.ship import ship
 from whence.rdd.stages import Base, Node, source_base
 from whence.rdd.wire import Tagged
+from whence.spark.rdds import in_certain_order
 from whence.store import Files, files_at
 from whence.store.files import is_url
 from whence.strategy import Plan

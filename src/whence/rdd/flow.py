@@ -21,6 +21,7 @@ from whence.rdd.codec import Ints
 from whence.rdd.inside import NotOnTheWay, back_to, on_the_way
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.positions import Positions
+from whence.rdd.proof import stored
 from whence.rdd.propagate import stored_whole
 from whence.rdd.records import records_at
 from whence.rdd.site_records import RddRecords
@@ -198,7 +199,7 @@ class RddFlow:
     # --- the question
 
     def backward(self, asked: Records) -> Answer:
-        start, widened = self._start(asked, made=True)
+        start, widened = self.start_of(asked)
         state = stored_whole(self.book, start, widened.append) or self.book.tables.back_all(start, widened.append)
         found = self.at_sites(state)
         sources = dict.fromkeys(place.stage for place in state)
@@ -240,6 +241,10 @@ class RddFlow:
                 ids = [i for p, x in mine.items() for i in self._positions.saved_ids(save, p.part, x, widened, ended)]
                 found[site] = RddRecords(site, {}, self, told=tuple(dict.fromkeys(ids)), made=mine)
         return Answer(found, tuple(dict.fromkeys(widened)), tuple(dict.fromkeys(ended)))
+
+    def start_of(self, asked: Records) -> tuple[State, list[str]]:
+        """Where a walk back begins."""
+        return self._start(asked, made=True)
 
     def _start(self, asked: Records, made: bool = False) -> tuple[State, list[str]]:
         """Where a walk begins: at the records as they were made, or as they were read."""
@@ -293,7 +298,7 @@ class RddFlow:
 
     def at(self, step: Step, asked: Records) -> RddRecords:
         node = self._node_of(step)
-        start, widened = self._start(asked, made=True)
+        start, widened = self.start_of(asked)
         state: State = {}
         if self._context is None:
             seen: dict[Place, list[Ints]] = defaultdict(list)
@@ -329,36 +334,49 @@ class RddFlow:
     # --- once more
 
     def replay(
-        self, keep: Mapping[Site, Records] | None = None, drop: Mapping[Site, Records] | None = None
+        self,
+        keep: Mapping[Site, Records] | None = None,
+        drop: Mapping[Site, Records] | None = None,
+        *,
+        output: Site | None = None,
+        instead: Mapping[Site, RDD[Any]] | None = None,
     ) -> RDD[Any]:
-        """A plain RDD: the result on the records of `keep` alone, or without those of `drop`."""
+        """A plain RDD: the result on the records of `keep` alone, or without those of `drop`. `output`: which, where
+        there are several. `instead`: other records in the place of a source's."""
         if self._context is None:
             raise WhenceError(
                 f"{self.name} cannot run again: its program is not here. Ask in the process that ran it, while its "
                 "session is open."
             )
-        results = [self._asked] if self._asked is not None else [r for r, _ in self._context.book.computed.values()]
+        results = self._made_at(self._context, output)
         if len(results) != 1:
             raise WhenceError(f"{self.name} has {len(results)} results: say which to run again, with RddFlow.of(rdd).")
         from whence.rdd.again import Program
 
+        others = {n: rdd for site, rdd in (instead or {}).items() for n in self.book.read if self.site_of(n) == site}
         return Program(results[0]).above(
-            self._chosen(keep) if keep is not None else None, self._chosen(drop) if drop is not None else {}
+            self._chosen(keep) if keep is not None else None, self._chosen(drop) if drop is not None else {}, others
         )
+
+    def _made_at(self, context: LineageContext, output: Site | None) -> list[LineageRDD]:
+        """The RDDs whose records are at this output; without one, all that were computed."""
+        if self._asked is not None:
+            return [self._asked]
+        saved = {save.node for save in self._saves if files_site(save.told_by, save.root) == output}
+        known = {rdd.node.id: rdd for rdd, _ in list(context.book.computed.values())}
+        return [r for n, r in known.items() if output is None or n in saved or self.site_of(n) == output]
 
     def verify(self, asked: Records, answer: Answer) -> Verdict:
         """The program on the witnesses alone must give the asked records; it may well give others too."""
         if self._context is None:
-            return Verdict(
-                False, notes=(f"{self.name} is not proven: its program is not here, and cannot be run again",)
-            )
-        state = self._start(asked, made=True)[0]
+            return stored(self, asked, answer, "its program is not here to be run again")
+        state = self.start_of(asked)[0]
         made = {self.book.tables.node(place) for place in state}
         known = {rdd.node.id: rdd for rdd, _ in list(self._context.book.computed.values())}
         if self._asked is not None:
             known[self._asked.node.id] = self._asked
         if not made <= set(known):
-            return Verdict(False, notes=(f"{self.name} is not proven: these records are inside it, of no result",))
+            return stored(self, asked, answer, "these records are inside it, of no result that could be made again")
         missing: list[str] = []
         for node in made:
             own = {place: x for place, x in state.items() if self.book.tables.node(place) == node}
@@ -369,6 +387,16 @@ class RddFlow:
             given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
             missing += (wanted - given).elements()
         return Verdict(not missing, tuple(missing))
+
+    def others(self, records: RddRecords) -> RDD[Any]:
+        """The records of a source beside these."""
+        nodes = [node for node in self.book.read if self.site_of(node) == records.site]
+        if self._context is None or len(nodes) != 1:
+            raise WhenceError(f"The other records of {records.site} are not known here.")
+        from whence.rdd.again import leaving_out
+
+        chosen = self._chosen({records.site: records})[nodes[0]]
+        return self._context.book.source_rdds[nodes[0]]._plain().mapPartitionsWithIndex(leaving_out(chosen))
 
     def _sources_of(self, found: Mapping[Site, Records]) -> dict[Site, Records]:
         """Of every source, those that were found: of most that is none."""

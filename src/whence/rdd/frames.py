@@ -58,8 +58,3 @@ def frame_of(rdd: RDD[Any]) -> tuple[Any, bool]:
         if frame is not None or not isinstance(rdd, PipelinedRDD):
             return frame, derived
         rdd, derived = rdd.prev, True
-
-
-def in_certain_order(rdd: RDD[Any]) -> bool:
-    """Whether an RDD gives its records in the same order each time; after a shuffle it need not."""
-    return str(rdd._jrdd.rdd().outputDeterministicLevel().toString()) == "DETERMINATE"

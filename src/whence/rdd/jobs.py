@@ -17,6 +17,7 @@ from whence.rdd.records import measured, stage_view
 from whence.rdd.tables import LineageMissing
 from whence.rdd.textfiles import Split, lines_at
 from whence.rdd.walk import Item, Moved, Place, State, Tables, Todo, back_inside, forth_inside
+from whence.spark.rdds import pruned
 from whence.store import Files
 
 if TYPE_CHECKING:
@@ -120,20 +121,6 @@ def _read_lines(given: tuple[Split, tuple[Ints, Ints], bytes, bool]) -> Iterator
     if found is None:
         raise ValueError(f"The lines of {split.path} from byte {split.start} are not where they were when it was read.")
     return (str(line, "utf-8") if decoded else line for _, line in found)
-
-
-def pruned(spark: SparkContext, view: RDD[Any], parts: list[int]) -> RDD[Any]:
-    """Some partitions of an RDD, ascending. A Scala set of numbers is a function that says which to keep."""
-    jvm: Any = spark._jvm
-    mask = [0] * (max(parts) // 64 + 1)
-    for part in parts:
-        mask[part // 64] |= 1 << (part % 64)
-    words = spark._gateway.new_array(jvm.long, len(mask))  # type: ignore[union-attr]
-    for i, word in enumerate(mask):
-        words[i] = word - (1 << 64) if word >= 1 << 63 else word
-    keep = jvm.scala.collection.immutable.BitSet.fromBitMask(words)
-    some = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(view._jrdd.rdd(), keep)
-    return RDD(some.toJavaRDD(), spark, view._jrdd_deserializer)
 
 
 def _picked(spark: SparkContext, view: RDD[Any], parts: dict[int, bytes]) -> RDD[Any]:

@@ -14,10 +14,10 @@ from pyspark import RDD
 from whence.model.flow import BY_BYTE, BY_NUMBER
 from whence.rdd.books import Source
 from whence.rdd.textfiles import Split, is_compressed, is_readable, split_of
+from whence.spark.rdds import DELIMITER, pieces_of
 from whence.store.producers import file_key
 
 LINES, OBJECTS = ("textFile",), ("pickleFile", "sequenceFile")
-_DELIMITER = "textinputformat.record.delimiter"
 
 
 class Reading:
@@ -48,14 +48,9 @@ class Reading:
         return self._cut()
 
     def _cut(self) -> tuple[Split, ...]:
-        rdd = self._plain._jrdd.rdd()
-        while rdd.getClass().getSimpleName() != "HadoopRDD":
-            if rdd.dependencies().size() != 1:  # as of a path without files
-                return ()
-            rdd = rdd.dependencies().head().rdd()
-        self._delimited = self.lines and rdd.getConf().get(_DELIMITER) is not None
-        cut = [part.inputSplit().value() for part in rdd.partitions()]
-        return tuple(split_of(str(s.getPath().toString()), s.getStart(), s.getLength()) for s in cut)
+        pieces, delimited = pieces_of(self._plain)
+        self._delimited = self.lines and delimited
+        return tuple(split_of(*piece) for piece in pieces)
 
     def source(self, name: str) -> Source:
         if self._source is None:
@@ -84,7 +79,7 @@ class Reading:
     def _not_lines(self, splits: tuple[Split, ...]) -> str | None:
         """Why the bytes at which lines begin are not known."""
         if self._delimited:
-            return f"its records are cut at {_DELIMITER}, not at line ends"
+            return f"its records are cut at {DELIMITER}, not at line ends"
         return next(filter(None, map(is_readable, splits)), None) or _not_whole(
             tuple(s for s in splits if is_compressed(s.path))
         )

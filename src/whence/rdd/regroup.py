@@ -13,10 +13,11 @@ from pyspark.traceback_utils import SCCallSiteSync
 
 from whence.rdd.barriers import Barrier, Combine, Group, GroupMerge, Meet, Sort
 from whence.rdd.chains import Chained
-from whence.rdd.stages import Base, Node, Step, python_rdd, shuffled
+from whence.rdd.stages import Base, Node, Step, python_rdd
 from whence.rdd.wire import Tagged
 from whence.rdd.worker import Shuffle
 from whence.spark.names import Partitioner, portable_hash
+from whence.spark.rdds import shuffled
 
 if TYPE_CHECKING:
     from whence.rdd.lineage_rdd import LineageRDD
@@ -50,7 +51,7 @@ class Regrouped(Chained):
                     )
                 )
             with SCCallSiteSync(self.ctx.spark):  # type: ignore[no-untyped-call]
-                return shuffled(self.ctx, keyed, partitions, function)
+                return shuffled(self.ctx.spark, keyed, partitions, function)
 
         return Base(node, build, Tagged(), batch=-1, before=tuple(side._base for side, _ in sides))
 

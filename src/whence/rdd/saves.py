@@ -13,6 +13,7 @@ from whence.model import StoreError
 from whence.model.flow import BY_BYTE, BY_NUMBER
 from whence.rdd.books import Save, SavedFile
 from whence.rdd.stages import StageInfo
+from whence.spark.rdds import listed, qualified
 from whence.store.producers import Product, file_key
 
 if TYPE_CHECKING:
@@ -79,20 +80,16 @@ def _root(files: tuple[SavedFile, ...], path: str) -> str:
 
 def _files(context: LineageContext, path: str) -> Iterator[SavedFile]:
     """As Hadoop lists them, wherever they are."""
-    jvm: Any = context.spark._jvm
-    folder = jvm.org.apache.hadoop.fs.Path(path)
-    system = folder.getFileSystem(context.spark._jsc.hadoopConfiguration())
-    home = file_key(str(system.makeQualified(folder).toString()))
+    home = file_key(qualified(context.spark, path))
     if home.startswith("/"):
         for entry in sorted(os.scandir(home), key=lambda e: e.name):
             if (part := _part(entry.name)) is not None:
                 status = entry.stat()
                 yield SavedFile(entry.path, part, status.st_size, status.st_mtime_ns // 1_000_000)
         return
-    for status in system.listStatus(folder):
-        key = str(status.getPath().toString())
+    for key, length, changed in listed(context.spark, path):
         if (part := _part(key.rsplit("/", 1)[-1])) is not None:
-            yield SavedFile(key, part, status.getLen(), status.getModificationTime())
+            yield SavedFile(key, part, length, changed)
 
 
 def _part(name: str) -> int | None:

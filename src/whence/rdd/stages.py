@@ -18,6 +18,7 @@ from whence.rdd.barriers import Barrier
 from whence.rdd.narrow import Enumerate, Map, MapValues, Narrow, Sample
 from whence.rdd.wire import PairReader, Reader, Tagged
 from whence.rdd.worker import Segment, Shuffle
+from whence.spark import rdds
 from whence.spark.names import PipelinedRDD, _wrap_function
 
 if TYPE_CHECKING:
@@ -218,17 +219,5 @@ def flat_view(context: LineageContext, jrdd: Any, deserializer: Serializer, part
 def python_rdd(
     context: LineageContext, prev: Any, func: Any, reader: Any, out: Any, preserves: bool, barrier: bool
 ) -> Any:
-    sc = context.spark
-    wrapped = _wrap_function(sc, func, reader, out)
-    jvm: Any = sc._jvm
-    return jvm.PythonRDD(prev.rdd(), wrapped, preserves, barrier).asJavaRDD()
-
-
-def shuffled(context: LineageContext, keyed: list[Any], partitions: int, function: Any) -> Any:
-    """Spark's own shuffle of (bucket, bytes) pairs, as PySpark's partitionBy does it."""
-    jvm: Any = context.spark._jvm
-    joined = keyed[0]
-    for other in keyed[1:]:
-        joined = joined.union(other)
-    pairs = jvm.PairwiseRDD(joined.rdd()).asJavaPairRDD()
-    return jvm.PythonRDD.valueOfPair(pairs.partitionBy(jvm.PythonPartitioner(partitions, id(function))))
+    wrapped = _wrap_function(context.spark, func, reader, out)
+    return rdds.python_rdd(context.spark, prev.rdd(), wrapped, preserves, barrier)

@@ -482,3 +482,9 @@ def _partitioner(plan: Shuffle) -> Callable[[list[Any]], list[int]]:
             raise PySparkRuntimeError(None, "PYTHON_HASH_SEED_NOT_SET", {})
         return hashed
     return one_by_one
+
+
+def text_lines(record: Any) -> list[str]:
+    """As saveAsTextFile writes a record, and textFile reads it."""
+    text = record.decode() if isinstance(record, bytes) else str(record)
+    return text.split("\n")
