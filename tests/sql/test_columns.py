@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import whence
+from rows import view
 
 ORDERS = [
     *((1, "Ada", 20, "sale"), (2, "Bob", 35, "sale"), (3, "Ada", -900, "refund")),
@@ -32,8 +33,8 @@ BONN = {1, 3, 4, 5, 6}
 
 @pytest.fixture(scope="module")
 def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    tiny.createDataFrame(ORDERS, "id int, customer string, amount int, kind string").createOrReplaceTempView("orders")
-    tiny.createDataFrame(CITIES, "customer string, city string, email string").createOrReplaceTempView("cities")
+    view(tiny, "orders", ORDERS, "id int, customer string, amount int, kind string")
+    view(tiny, "cities", CITIES, "customer string, city string, email string")
     with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 

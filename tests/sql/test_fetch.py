@@ -39,7 +39,7 @@ def by_position(w: whence.Session, trace: Trace, source: str, count: int) -> lis
     records = trace._end(source)[2]
     assert isinstance(records, SqlRecords)
     (place,) = records.places
-    return fetch.first_rows(w._plans(), place, records.question.ids_of([place]), count)
+    return fetch.rows_at(w._plans(), place, records.question.first_ids([place], count))
 
 
 def test_rows_by_position_are_the_rows_of_the_scan(w: whence.Session, tmp_path: Path) -> None:

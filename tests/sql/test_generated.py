@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-import whence
-from fuzz import sql_queries
-from fuzz.__main__ import one_round
+from fuzz import sql_many, sql_queries
 
-COUNT = 10
+SETS = (4, 17)  # one as Spark runs by itself, one without shuffles
+WAYS = 1  # of each query, in turn
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_generated_queries(tiny: SparkSession, w: whence.Session, tmp_path: Path, number: int) -> None:
-    sql_queries.prepared(tiny)
-    tally = sql_queries.Tally()
-    one_round(w, tmp_path, number, COUNT, tally)
-    assert tally.exact + tally.widened + tally.refused == COUNT
-    assert tally.exact >= COUNT // 2
+def test_generated_queries(spark: SparkSession, tmp_path: Path) -> None:
+    asked = {way for number in SETS for case in sql_many.cases(number, WAYS) for way in case.ways}
+    assert asked == set(sql_queries.WAYS)
+    run = sql_many.Run(spark, tmp_path, WAYS, iter(SETS))
+    run.work()
+    assert not run.wrong
+    count = sql_many.QUERIES * len(SETS)
+    assert run.tally.exact + run.tally.widened + run.tally.refused == count
+    assert run.tally.exact >= count // 2

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import whence
+from rows import view
 
 RANDOM = random.Random(7)
 ROWS = [
@@ -33,8 +34,8 @@ CITIES = [("a", 1.5), ("b", -2.0), ("c", 4.0)]
 
 @pytest.fixture(scope="module")
 def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[whence.Session]:
-    tiny.createDataFrame(ROWS, SCHEMA).createOrReplaceTempView("inf_t")
-    tiny.createDataFrame(CITIES, "g string, f double").createOrReplaceTempView("inf_c")
+    view(tiny, "inf_t", ROWS, SCHEMA)
+    view(tiny, "inf_c", CITIES, "g string, f double")
     with whence.attach(tiny, store=tmp_path_factory.mktemp("store")) as w:
         yield w
 
@@ -166,10 +167,8 @@ def test_many_witnesses_of_two_sources_with_their_rows(session: whence.Session) 
     occurs: there the order of a sum would decide."""
     spark = session.spark
     many = [(n, n % 20, float(n % 7)) for n in range(600)]
-    spark.createDataFrame(many, "id int, g int, v double").createOrReplaceTempView("inf_many")
-    spark.createDataFrame([(g, f"city {g}") for g in range(20)], "g int, record string").createOrReplaceTempView(
-        "inf_names"
-    )
+    view(spark, "inf_many", many, "id int, g int, v double")
+    view(spark, "inf_names", [(g, f"city {g}") for g in range(20)], "g int, record string")
     report = spark.sql(
         "select avg(m) x from (select record, avg(v) m from inf_many join inf_names using (g) group by record) "
         "having avg(m) > 2.98997"

@@ -160,6 +160,15 @@ def test_two_sources_of_one_name_get_their_full_names(w: whence.Session, rows: D
     assert names == [f"file:{tmp_path}/a/orders", f"file:{tmp_path}/b/orders"]
 
 
+def test_several_paths_have_the_name_of_their_folder(w: whence.Session, rows: DataFrame, tmp_path: Path) -> None:
+    for day in ("monday", "tuesday"):
+        rows.write.parquet(str(tmp_path / "days" / day))
+    every = w.spark.read.parquet(str(tmp_path / "days" / "*"))
+    assert list(w.backward(every).witness_counts.items()) == [("days", 2 * rows.count())]
+    one = w.spark.read.parquet(str(tmp_path / "days" / "mon*"))
+    assert list(w.backward(one).sources) == ["monday"]
+
+
 def test_cached_and_checkpointed(w: whence.Session, rows: DataFrame, tmp_path: Path) -> None:
     """Traced through where the plan below is known; otherwise the checkpoint is the source."""
     rows.write.parquet(str(tmp_path / "orders"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -80,3 +81,63 @@ def test_rows_that_only_shut_out_others_are_told_so(session: whence.Session) -> 
     assert {(fate.operator, fate.reason) for fate in fates} == {
         ("Join", "its rows only say which rows of another table are left out")
     }
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize(
+    ("source", "query"),
+    [
+        ("wn_orders", REPORT),
+        ("wn_orders", "select region, count(*) n from wn_orders o, wn_customers c where o.customer = c.customer "
+                      "and amount > 0 group by region having count(*) > 1"),
+        ("wn_customers", "select id % 2 odd, max(region) r from wn_customers join wn_orders using (customer) "
+                         "group by id % 2 having sum(amount) > 20"),
+        ("wn_customers", "select distinct region from wn_customers c left join wn_orders o on c.customer = o.customer "
+                         "and amount > 10 where o.id is null or o.id > 3"),
+    ],
+)  # fmt: skip
+def test_a_row_alone_fares_as_it_does_among_others(session: whence.Session, source: str, query: str) -> None:
+    rows, result = session.spark.table(source), session.spark.sql(query)
+    key = rows.columns[0]
+    together = {fate.row[key]: (fate.operator, fate.reason) for fate in session.why_not(rows, to=result)}
+    alone = {}
+    for value in together:
+        (fate,) = session.why_not(rows.where(f"{key} = {value}"), to=result)
+        alone[fate.row[key]] = (fate.operator, fate.reason)
+    assert alone == together
+    assert len({operator for operator, _ in together.values()}) > 1, "some are dropped, and some are not"
+
+
+def test_a_row_that_cannot_be_lost_is_not_followed(session: whence.Session, tmp_path: Path) -> None:
+    spark = session.spark
+    spark.range(100).selectExpr("id", "id % 5 AS k", "id * 2 AS v").write.parquet(str(tmp_path / "numbers"))
+    numbers = spark.read.parquet(str(tmp_path / "numbers"))
+    sums = numbers.where("v < 50").groupBy("k").sum("v").orderBy("k")
+    assert jobs_for(session, lambda: session.why_not(numbers.where("id = 7"), to=sums)) <= 2  # reading that row
+    assert session.why_not(numbers.where("id = 7"), to=sums)[0].operator is None
+    assert jobs_for(session, lambda: session.why_not(numbers.where("id = 70"), to=sums)) <= 2
+    (dropped,) = session.why_not(numbers.where("id = 70"), to=sums)
+    assert (dropped.operator, dropped.reason.split()[0]) == ("Filter", "(v")
+
+
+def jobs_for(session: whence.Session, ask: Callable[[], object]) -> int:
+    dag = session.spark.sparkContext._jsc.sc().dagScheduler()
+    before = dag.numTotalJobs()
+    ask()
+    return int(dag.numTotalJobs() - before)
+
+
+def test_below_a_limit_too_tables_are_gone_through_one_by_one(session: whence.Session, tmp_path: Path) -> None:
+    """The product of the tables has more rows than are looked at for a reason, and a limit stands above it."""
+    for name, columns in {"near": "id, id % 7 as k", "middle": "id as k, id as j", "far": "id as j, id as w"}.items():
+        session.spark.range(400).selectExpr(*columns.split(", ")).write.parquet(str(tmp_path / name))
+        session.spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(f"wn_{name}")
+    query = (
+        "select n.id from wn_near n, wn_middle m, wn_far f where n.k = m.k and m.j = f.j and f.w > 3 "
+        "order by n.id limit 300"
+    )
+    lost, stays = session.spark.table("wn_near").where("id = 9"), session.spark.table("wn_near").where("id = 12")
+    (fate,) = session.why_not(lost, to=session.spark.sql(query))
+    assert (fate.operator, fate.reason) == ("Filter", "(f.w > CAST(3 AS BIGINT)) is not true")
+    (fate,) = session.why_not(stays, to=session.spark.sql(query))
+    assert fate.operator is None

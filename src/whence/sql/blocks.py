@@ -97,11 +97,14 @@ class Annotated:
         return attrs_of(self.links)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Block:
     number: int
     node: Node
     annotated: Annotated
+    # Its rows, with the identities that they carry and the columns that the grouping above needs, once these were
+    # computed (gathered.py).
+    kept: Plan | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from whence.model import operators
 from whence.model.quiet import FACTS
 from whence.spark.frames import ClassicDataFrame
+from whence.spark.handles import become, dataset_of, frame_in
+from whence.spark.sessions import is_same_session, is_stopped, shares_context
 from whence.sql import checkpoints, facts, said_in_python, targets
 from whence.sql.batches import keep_batch
 from whence.sql.catalyst import Catalyst, Plan
@@ -38,6 +40,7 @@ from whence.sql.checkpoints import put_back
 from whence.sql.exchange import Failed, facts_in, for_the_user, settle, tap_aggregate
 from whence.sql.lake_writes import pending_change, pending_write
 from whence.sql.memory import Fact
+from whence.sql.plans import as_read
 from whence.sql.row_changes import Change, change_of
 from whence.sql.sinks import remember_stream
 from whence.sql.targets import Target
@@ -88,7 +91,7 @@ _WRAPPING = Wrapping({(owner, name): how for (owner, name), how in _EVERY.items(
 
 def forget(c: Catalyst) -> None:
     """Remove what was captured for this session alone; what captured writes need stays."""
-    if c.spark.sparkContext._jsc is None:
+    if is_stopped(c.spark):
         return
     with contextlib.suppress(Exception):  # closing must not fail for it
         facts.forget(c)
@@ -116,7 +119,7 @@ class Capture:
     def is_ours(self, this: Any) -> bool:
         frame = this if isinstance(this, DataFrame) else getattr(this, "_df", getattr(this, "_spark", this))
         session = getattr(frame, "sparkSession", frame)
-        return getattr(session, "_jsparkSession", None) is not None and session._sc is self._c.spark._sc
+        return shares_context(session, self._c.spark)
 
     # --- DataFrames
 
@@ -150,8 +153,7 @@ class Capture:
         """What is cached must be what is written down; the DataFrame that was asked to keep its rows becomes that."""
         captured = self.captured(df)
         facts.keep(captured.facts)
-        kept: Any = df
-        kept._jdf = captured.frame._jdf
+        become(df, captured.frame)
         method(df, *args, **options)
         return df
 
@@ -202,48 +204,49 @@ class Capture:
     # --- writes
 
     def write(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
-        df = writer._df
-
         def target() -> Target:
             return targets.of_writer(self._c, writer, method.__name__, args, options)
 
-        wanted = self._wanted(df, target)
-        captured = self.captured(df, whole=True, keep=wanted)
-        pending = self._pending(df, target, wanted)
-
-        def run(frame: DataFrame) -> Any:
-            self._c.set_field(writer._jwrite, "df", frame._jdf)
-            return method(writer, *args, **options)
-
-        try:
-            result = self._run(captured, df, run, lambda: self._clear(target))
-        finally:
-            self._c.set_field(writer._jwrite, "df", df._jdf)
-        self._done(pending)
-        return result
+        return self._write(lambda: method(writer, *args, **options), writer, target, lambda: self._clear(target))
 
     def write_v2(self, method: Callable[..., Any], writer: Any, *args: Any, **options: Any) -> Any:
-        df = writer._df
-
         def target() -> Target:
             return targets.of_writer_v2(self._c, writer, method.__name__, args, options)
 
+        return self._write(lambda: method(writer, *args, **options), writer, target)
+
+    def _write(
+        self,
+        write: Callable[[], Any],
+        writer: Any,
+        target: Callable[[], Target],
+        clear: Callable[[], bool] | None = None,
+    ) -> Any:
+        df = self._as_read(writer._df)
         wanted = self._wanted(df, target)
         captured = self.captured(df, whole=True, keep=wanted)
         pending = self._pending(df, target, wanted)
 
         def run(frame: DataFrame) -> Any:
-            self._c.set_field(writer._jwriter, "df", frame._jdf)
-            self._c.set_field(writer._jwriter, "logicalPlan", frame._jdf.queryExecution().logical())
-            return method(writer, *args, **options)
+            self._c.exchange_written(writer, dataset_of(frame))
+            return write()
 
         try:
-            result = self._run(captured, df, run)
+            result = self._run(captured, df, run, clear)
         finally:
-            self._c.set_field(writer._jwriter, "df", df._jdf)
-            self._c.set_field(writer._jwriter, "logicalPlan", df._jdf.queryExecution().logical())
+            self._c.exchange_written(writer, dataset_of(writer._df))
         self._done(pending)
         return result
+
+    def _as_read(self, df: DataFrame) -> DataFrame:
+        """What is written is what is remembered: of a table that went on since, the version that is there now."""
+        try:
+            plan = self._c.plan_of(df)
+            read = as_read(self._c, plan)
+            return df if read is plan else frame_in(df.sparkSession, self._c.frame(read))
+        except Exception as problem:
+            self._warn(problem)
+            return df
 
     def _pending(self, df: DataFrame, target: Callable[[], Target], wanted: str | None) -> Pending | None:
         try:
@@ -292,16 +295,17 @@ class Capture:
             self._note(result)
             return result
         command, target = known
-        df = self._c.frame(command.query())
+        asked = self._c.frame(command.query())
+        df = self._as_read(asked)
         wanted = self._wanted(df, lambda: target)
         captured = self.captured(df, whole=True, keep=wanted)
         pending = self._pending(df, lambda: target, wanted)
 
         def run(frame: DataFrame) -> DataFrame:
-            if frame is df:
+            if frame is asked:
                 plain: DataFrame = method(spark, *args, **options)
                 return plain
-            return DataFrame(self._c.frame(self._c.copy(command, query=self._c.plan_of(frame)))._jdf, spark)
+            return frame_in(spark, self._c.frame(self._c.copy(command, query=self._c.plan_of(frame))))
 
         result = self._run(captured, df, run)
         self._done(pending)
@@ -352,7 +356,7 @@ class Capture:
 
     def _is_here(self, spark: SparkSession) -> bool:
         """Another session of the same application has views of its own."""
-        return bool(spark._jsparkSession.equals(self._c.spark._jsparkSession))
+        return is_same_session(spark, self._c.spark)
 
     def _command(self, text: str) -> tuple[Plan, Target] | None:
         """What a SQL text will write where, if that can be followed."""
@@ -369,7 +373,7 @@ class Capture:
     def _note(self, done: DataFrame) -> None:
         """A command that was not captured may have written something all the same."""
         try:
-            command = self._c.executed_command(done._jdf)
+            command = self._c.executed_command(dataset_of(done))
             target = None if command is None else targets.of_command(self._c, command)
             if target is not None:
                 remember_unfollowed(self._c, target, "the SQL text that wrote it was given arguments")
@@ -412,7 +416,7 @@ class Capture:
         batch = keep_batch(self._c, plan)
         if batch is plan or batch.fastEquals(plan):
             return df
-        return DataFrame(self._c.frame(batch)._jdf, df.sparkSession)
+        return frame_in(df.sparkSession, self._c.frame(batch))
 
     def _tree(self, df: DataFrame) -> Node | None:
         c = self._c
@@ -435,7 +439,7 @@ class Capture:
             settled = tap_aggregate(c, tree, durable)
         if settled is tree:
             return Captured(df)
-        return Captured(DataFrame(c.frame(for_the_user(c, settled))._jdf, df.sparkSession), facts_in(settled))
+        return Captured(frame_in(df.sparkSession, c.frame(for_the_user(c, settled))), facts_in(settled))
 
 
 def _name_operators(c: Catalyst, plan: Plan) -> None:

@@ -1,4 +1,5 @@
-"""What traces of this session have computed on their way (the rows that a LIMIT keeps), for the next question.
+"""What traces of this session have computed on their way (the rows that a LIMIT keeps, the rows that a subquery reads,
+those of all groups of a report), for the next question.
 
 The rows stay where they were computed; they are taken again for an equal query that reads the same versions of the same
 files under the same settings. What a query says of the moment it runs in is a constant by now (moments.py), so that two
@@ -6,29 +7,115 @@ questions asked at two moments are not equal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from whence.sql import facts
-from whence.sql.catalyst import Attr, Catalyst, Plan, class_name
-from whence.sql.memory import Recent
+from whence.sql.catalyst import Attr, Catalyst, Kept, Plan, class_name
+from whence.sql.memory import Recent, Versions
 
-MOST = 8
+MOST = 32
+# So many rows are remembered in all, beside those of the latest.
+MOST_ROWS = 2_000_000
+# So many rows of all groups are computed at once, from files that take no more than this.
+WIDE_ROWS = 1_000_000
+WIDE_BYTES = 512 << 20
 # Beside scans of files: leaves that cannot give other rows the next time.
 _FIXED = ("LocalRelation", "Range", "OneRowRelation")
 
 
-def computed(c: Catalyst, plan: Plan) -> Plan:
-    """The rows of `plan` under its own attributes, computed now or by an earlier trace."""
-    if not all(_is_fixed(c, leaf) for leaf in c.leaves(plan)):
-        return c.keep(plan).plan
-    files, settings = facts.file_versions(c, plan), c.settings()
-    for known in c.memory.recent:
-        if known.files == files and known.settings == settings and known.query.sameResult(plan):
-            return _under(c, known.rows, c.output(plan))
-    rows = c.keep(plan).plan
-    c.memory.recent.insert(0, Recent(plan, files, settings, rows))
-    del c.memory.recent[MOST:]
-    return rows
+def computed(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None) -> Plan:
+    """The rows of `plan` under its own attributes, computed now or by an earlier trace. `quicker`: another query that
+    gives the same."""
+    return computed_rows(c, plan, quicker).plan
+
+
+def computed_rows(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None) -> Kept:
+    """The same, with their number."""
+    versions = _versions(c, c.leaves(plan))
+    known = None if versions is None else _known(c, plan, versions)
+    if known is None or known.rows is None:
+        rows = c.keep(plan if quicker is None else quicker())
+        if versions is None:
+            return rows
+        known = _remember(c, plan, versions, rows)
+    assert known.rows is not None
+    return _under(c, known.rows, c.output(plan))
+
+
+def rows_for_next(c: Catalyst, plan: Plan) -> Kept:
+    """The same, but for functions of the user's: these run again when they are asked about, as `reruns` says."""
+    return c.keep(plan) if c.has_user_functions(plan) else computed_rows(c, plan)
+
+
+def wide(c: Catalyst, plan: Plan) -> Kept | None:
+    """The same, of rows of which only some are needed now; None where they are too many for that."""
+    leaves = c.leaves(plan)
+    versions = _versions(c, leaves)
+    if versions is None or sum(_length(c, leaf) for leaf in leaves) > WIDE_BYTES:
+        return None
+    known = _known(c, plan, versions)
+    if known is None:
+        known = _remember(c, plan, versions, _all_of(c, plan))
+    return None if known.rows is None else _under(c, known.rows, c.output(plan))
+
+
+def _all_of(c: Catalyst, plan: Plan) -> Kept | None:
+    try:
+        # A partition that has more is cut off there, and then there are that many in all.
+        rows = c.keep(c.limit_of_each(WIDE_ROWS, plan))
+    except (PySparkException, Py4JJavaError):  # one of the rows that are not needed may be what an expression fails on
+        return None
+    return rows if rows.total < WIDE_ROWS else None
+
+
+def _known(c: Catalyst, plan: Plan, versions: Versions) -> Recent | None:
+    settings = c.settings()
+    for known in list(c.memory.recent):  # another thread may add to it meanwhile
+        if known.files != versions or known.settings != settings or not known.query.sameResult(plan):
+            continue
+        if known.rows is None or known.rows.local or c.is_whole(known.rows.plan):
+            return known
+        with suppress(ValueError):  # it is gone already
+            c.memory.recent.remove(known)
+    return None
+
+
+def _remember(c: Catalyst, plan: Plan, versions: Versions, rows: Kept | None) -> Recent:
+    new, recent = Recent(plan, versions, c.settings(), rows), c.memory.recent
+    recent.insert(0, new)
+    del recent[MOST:]
+    while len(recent) > 1 and _total(recent) > MOST_ROWS:
+        recent.pop()
+    return new
+
+
+def _total(recent: Iterable[Recent]) -> int:
+    return sum(known.rows.total for known in list(recent) if known.rows is not None)
+
+
+def _versions(c: Catalyst, leaves: Sequence[Plan]) -> Versions | None:
+    """Of the files that a query reads; None where its rows are not remembered: they are at hand, or may be others the
+    next time."""
+    at_hand = all(class_name(leaf) == "LocalRelation" for leaf in leaves)
+    if at_hand or not all(_is_fixed(c, leaf) for leaf in leaves):
+        return None
+    found: set[tuple[str, int, int, str]] = set()
+    for leaf in (leaf for leaf in leaves if c.is_file_scan(leaf)):
+        version = c.version_of(leaf)
+        if version is not None:
+            found.add((f"{version.place}@{version.table}", version.number, 0, ""))
+        else:
+            found |= {(path, *about) for path, about in c.versions_of(c.files_of(leaf)).items()}
+    # A file without a mark is no longer the one that was listed.
+    return frozenset(found) if all(mark or not modified for _, _, modified, mark in found) else None
+
+
+def _length(c: Catalyst, leaf: Plan) -> int:
+    return sum(length for length, _ in c.files_of(leaf).values()) if c.is_file_scan(leaf) else 0
 
 
 def _is_fixed(c: Catalyst, leaf: Plan) -> bool:
@@ -37,6 +124,8 @@ def _is_fixed(c: Catalyst, leaf: Plan) -> bool:
     return class_name(leaf) in _FIXED or (c.is_file_scan(leaf) and c.tells_files(leaf))
 
 
-def _under(c: Catalyst, rows: Plan, attrs: Sequence[Attr]) -> Plan:
-    pairs = zip(c.output(rows), attrs, strict=True)
-    return c.project([c.alias_as(old, new) for old, new in pairs], rows)
+def _under(c: Catalyst, rows: Kept, attrs: Sequence[Attr]) -> Kept:
+    if rows.local:
+        return Kept(c.local_under(rows.plan, attrs), rows.total, local=True)
+    pairs = zip(c.output(rows.plan), attrs, strict=True)
+    return Kept(c.project([c.alias_as(old, new) for old, new in pairs], rows.plan), rows.total, local=False)

@@ -65,7 +65,7 @@ def _rows_apart(evaluation: Evaluation, number: int, shapes: Sequence[Sequence[L
     kept = evaluation.selected(number)
     counts = [kept.total if _all_apart(evaluation, shape) else None for shape in shapes]
     left = [shape for shape, count in zip(shapes, counts, strict=True) if count is None]
-    found = iter(_distinct_rows(evaluation.c, kept, left) if left else [])
+    found = iter(_distinct_rows(evaluation, number, left) if left else [])
     return [next(found) if count is None else count for count in counts]
 
 
@@ -73,21 +73,21 @@ def _all_apart(evaluation: Evaluation, shape: Sequence[Link]) -> bool:
     return any(isinstance(link, Reading) and evaluation.is_once(link) and link.always for link in shape)
 
 
-def _distinct_rows(c: Catalyst, kept: Kept, shapes: Sequence[Sequence[Link]]) -> Sequence[int]:
+def _distinct_rows(evaluation: Evaluation, number: int, shapes: Sequence[Sequence[Link]]) -> Sequence[int]:
+    c, kept = evaluation.c, evaluation.selected(number)
     attrs = attrs_of([link for shape in shapes for link in shape])
-    at = {id_of(attr): i for i, attr in enumerate(attrs)}
-    frame = _numbered(c, kept, attrs, told=True)
+    at: Mapping[int, int] = {id_of(attr): i for i, attr in enumerate(attrs)}
     if kept.local:
         with c.quietly():
-            rows = frame.collect()
+            rows = _numbered(c, kept, attrs, told=True).collect()
         return [
             len({tuple(row[at[id_of(a)]] for a in attrs_of(shape)) for row in rows if _is_in(shape, row, at)})
             for shape in shapes
         ]
     if kept.total * len(attrs) <= MOST_VALUES:
-        with c.quietly():
-            table = to_arrow(frame).combine_chunks()
+        at, table = _table(evaluation, number, attrs)
         return [_different(shape, table, at) for shape in shapes]
+    frame = _numbered(c, kept, attrs, told=True)
     columns = []
     names = {key: f"a{i}" for key, i in at.items()}
     for shape in shapes:
@@ -97,6 +97,20 @@ def _distinct_rows(c: Catalyst, kept: Kept, shapes: Sequence[Sequence[Link]]) ->
         )
     with c.quietly():
         return list(frame.agg(*columns).collect()[0])
+
+
+def _table(evaluation: Evaluation, number: int, attrs: Sequence[Attr]) -> tuple[Mapping[int, int], pa.Table]:
+    """These columns of a block's identities, and where each stands: read once for all that is counted of the block."""
+    known = evaluation.tables.get(number)
+    if known is None or any(id_of(attr) not in known[0] for attr in attrs):
+        kept = evaluation.selected(number)
+        readings = [link for link in evaluation.blocks[number].annotated.links if isinstance(link, Reading)]
+        all_of_them = list({id_of(attr): attr for attr in (*attrs, *attrs_of(readings))}.values())
+        wanted = all_of_them if kept.total * len(all_of_them) <= MOST_VALUES else attrs
+        with evaluation.c.quietly():
+            table = to_arrow(_numbered(evaluation.c, kept, wanted, told=True)).combine_chunks()
+        known = evaluation.tables[number] = ({id_of(attr): i for i, attr in enumerate(wanted)}, table)
+    return known
 
 
 def _different(shape: Sequence[Link], table: pa.Table, at: Mapping[int, int]) -> int:
@@ -180,6 +194,20 @@ def count_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> int:
     return len(_distinct(np.concatenate([ids for ids in known if ids is not None]))) if known else 0
 
 
+def first_identities(evaluation: Evaluation, places: Sequence[ReadingPlace], count: int) -> list[tuple[int, ...]]:
+    """Some witnesses that several readings of one dataset have: of those that were counted on the driver, without a
+    job."""
+    counts = witness_counts(evaluation)
+    known = [evaluation.identities.get(place.number) for place in places if counts[place.number]]
+    if any(ids is None for ids in known):
+        return [tuple(row) for row in ids_of(evaluation, places).limit(count).collect()]
+    if not known:
+        return []
+    # Each part is in order and has no row twice, so that what comes first of all is among what comes first in each.
+    first = _distinct(np.concatenate([ids[:count] for ids in known if ids is not None]))
+    return [tuple(row) for row in first[:count].tolist()]
+
+
 def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> None:
     kept = evaluation.selected(number)
     sure = [link for link in links if evaluation.is_once(link) and link.always]
@@ -188,27 +216,28 @@ def _count(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> Non
     if not others:
         return
     if kept.total * len(attrs_of(others)) <= MOST_VALUES:
-        for link, ids in _identities(evaluation.c, kept, others).items():
+        for link, ids in _identities(evaluation, number, others).items():
             evaluation.identities[link.place.number] = ids
             evaluation.counts[link.place.number] = len(ids)
     else:
         evaluation.counts.update(_counted(evaluation, kept, others))
 
 
-def _identities(c: Catalyst, kept: Kept, links: Sequence[Reading]) -> dict[Reading, Identities]:
+def _identities(evaluation: Evaluation, number: int, links: Sequence[Reading]) -> dict[Reading, Identities]:
     """The distinct identities at each link, on the driver."""
+    c, kept = evaluation.c, evaluation.selected(number)
     attrs = attrs_of(links)
-    frame = _numbered(c, kept, attrs)
-    with c.quietly():
-        if kept.local:
-            rows = frame.collect()
-            values = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
-            there = [np.array([value is not None for value in column], dtype=bool) for column in values]
-            values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
-        else:
-            table = to_arrow(frame)
-            values = [column.fill_null(0).to_numpy().astype(np.int64) for column in table.columns]
-            there = [column.is_valid().to_numpy() for column in table.columns]
+    if kept.local:
+        with c.quietly():
+            rows = _numbered(c, kept, attrs).collect()
+        values = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
+        there = [np.array([value is not None for value in column], dtype=bool) for column in values]
+        values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
+    else:
+        places, table = _table(evaluation, number, attrs)
+        columns = [table.column(places[id_of(attr)]) for attr in attrs]
+        values = [column.fill_null(0).to_numpy().astype(np.int64) for column in columns]
+        there = [column.is_valid().to_numpy() for column in columns]
     at = {id_of(attr): i for i, attr in enumerate(attrs)}
     found: dict[Reading, Identities] = {}
     for group in _by_branch(links):

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -31,6 +32,9 @@ from whence.sql.blocks import (
     same_branches,
 )
 from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, class_name, id_of
+from whence.sql.computed_before import rows_for_next, wide
+from whence.sql.gathered import rows_of
+from whence.sql.left_first import left_first
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key, is_one_group
 from whence.sql.sources import FILE, ROW, identify
@@ -86,11 +90,12 @@ class Evaluation:
     rows: DataFrame | None = None
     _selected: dict[int, Kept] = field(default_factory=dict)
     _selections: dict[int, Plan] = field(default_factory=dict)
-    _plans: dict[int, Plan] = field(default_factory=dict)
     # Blocks whose witnesses are known from the store; what lies on the way there is worked out when it is asked for.
     _later: dict[int, Callable[[], None]] = field(default_factory=dict)
     # Readings whose witnesses are told by the computed rows of a block.
     _told_by: dict[int, tuple[Reading, Plan]] = field(default_factory=dict)
+    # Of a block, the rows among which the asked ones are looked up, where these are computed (left_first.py).
+    _among: dict[int, Plan] = field(default_factory=dict)
     # Readings whose witnesses were known from the store.
     stored: set[int] = field(default_factory=set)
     # Blocks of which every row lies on the way, known without computing them.
@@ -101,6 +106,8 @@ class Evaluation:
     # The number of witnesses at a reading, where it is known, and their identities, where the driver has them.
     counts: dict[int, int] = field(default_factory=dict)
     identities: dict[int, Identities] = field(default_factory=dict)
+    # Columns of blocks' identities that the driver has: places of attributes by their id, and the values.
+    tables: dict[int, tuple[Mapping[int, int], pa.Table]] = field(default_factory=dict)
 
     def found(self, link: Reading, kept: Plan) -> None:
         """The witnesses at a reading are told by the computed rows of its block."""
@@ -145,17 +152,12 @@ class Evaluation:
         if later is not None:
             later()
 
-    def select(self, block: Block, plan: Plan) -> None:
-        """`plan`: the rows of the block that lie on the way."""
+    def select(self, block: Block, plan: Plan, identities: Plan | None = None) -> None:
+        """`plan`: the rows of the block that lie on the way. `identities`: what they carry, without all else."""
         carried = [] if self.output is None else [self.output]
         self.blocks[block.number] = block
-        self._plans[block.number] = plan
-        self._selections[block.number] = self.c.project([*carried, *block.annotated.attrs], plan)
-
-    def plan_at(self, number: int) -> Plan:
-        """The rows of a block that lie on the way, with all that the block knows of them."""
-        self._work_out(number)
-        return self._plans[number]
+        told = plan if identities is None else identities
+        self._selections[block.number] = self.c.project([*carried, *block.annotated.attrs], told)
 
     def selection(self, number: int) -> Plan:
         """The query of the identities that the selected rows of a block carry."""
@@ -172,7 +174,7 @@ class Evaluation:
         self._work_out(number)
         if number not in self._selected:
             with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
-                self._selected[number] = self.c.keep(self._selections[number])
+                self._selected[number] = rows_for_next(self.c, self._selections[number])
         return self._selected[number]
 
     def rows_in(self, number: int) -> int:
@@ -190,6 +192,16 @@ class Evaluation:
             if any(isinstance(link, Reading) and link.place is reading for link in self.blocks[number].annotated.links):
                 return kept.total
         return None
+
+    def look_among(self, block: Block, rows: Plan) -> None:
+        self._among[block.number] = rows
+
+    def is_computed(self, block: Block) -> bool:
+        return block.number in self._among or block.kept is not None
+
+    def rows_of(self, block: Block) -> Plan:
+        """The rows of a block among which some are looked up."""
+        return self._among[block.number] if block.number in self._among else rows_of(block)
 
     def is_once(self, link: Reading) -> bool:
         return link.once and self.output is None
@@ -218,7 +230,7 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         evaluation.rows = numbered
         plan = c.plan_of(numbered)
     if root is None and not per_output:
-        _descend(evaluation, block)
+        _descend(evaluation, block, asked=True)
     else:
         _follow(evaluation, block, plan)
     for reading in lineage.readings:
@@ -235,27 +247,78 @@ def _no_ids(evaluation: Evaluation, reading: ReadingPlace) -> DataFrame:
     return c.frame(c.project([*carried, *leaf.ids], c.filter(c.parse("false"), leaf.plan)))
 
 
-def _descend(evaluation: Evaluation, block: Block, condition: Expr | None = None) -> None:
-    """Follow the rows of a block that meet the condition; groups that are asked for by their keys are not computed."""
+def _descend(
+    evaluation: Evaluation,
+    block: Block,
+    condition: Expr | None = None,
+    *,
+    asked: bool = False,
+    keys: Sequence[Expr] = (),
+) -> None:
+    """Follow the rows of a block that meet the condition; groups that are asked for by their keys are not computed.
+
+    `asked`: it is the question itself that asks, and may ask about other groups next. `keys`: what tells the groups
+    that the block's rows belong to."""
     c = evaluation.c
-    plan = block.annotated.plan if condition is None else c.filter(condition, block.annotated.plan)
+    rows = evaluation.rows_of(block)
+    plan = rows if condition is None else c.filter(condition, rows)
     by_key = asked_by_key(c, block, condition)
     if by_key is None or by_key[0].stored is not None:
-        _follow(evaluation, block, plan)
+        _follow(evaluation, block, plan, None if by_key else _quickly(evaluation, block, condition, asked, keys))
         return
     evaluation.select(block, plan)
     link, below = by_key
     if below is None:
         evaluation.whole.add(block.number)
     evaluation.groups[block.number] = (link, below)
-    _descend(evaluation, link.block, below)
+    _descend(evaluation, link.block, below, asked=asked, keys=[expr for _, expr in link.equalities])
 
 
-def _follow(evaluation: Evaluation, block: Block, plan: Plan) -> None:
-    """Compute these rows of a block, and follow what they come from."""
+def _quickly(evaluation: Evaluation, block: Block, condition: Expr, asked: bool, keys: Sequence[Expr]) -> Plan | None:
+    """The rows of a block that meet the condition, with nothing but the identities that they carry."""
+    c = evaluation.c
+    if evaluation.output is not None or not block.annotated.attrs or evaluation.is_computed(block):
+        return None
+    every = _of_all_groups(c, block, keys) if asked and condition is not None else None
+    if every is not None and condition is not None:
+        return c.filter(condition, every)
+    return left_first(c, block, condition, evaluation.lineage.places, partial(_matched, evaluation))
+
+
+def _matched(evaluation: Evaluation, link: Lookup, condition: Expr) -> Plan:
+    """The rows of the block below a lookup that meet the condition, computed with what they carry: among them the
+    lookup finds its own."""
+    c, block, find = evaluation.c, link.block, partial(_matched, evaluation)
+    sought = set() if link.condition is None else c.references(link.condition)
+    some = left_first(c, block, condition, evaluation.lineage.places, find, sought)
+    carried = {id_of(attr) for attr in block.annotated.attrs}
+    own = [a for a in c.output(block.annotated.plan) if id_of(a) in sought - carried]
+    rows = c.filter(condition, block.annotated.plan) if some is None else some
+    found = c.keep(c.project([*block.annotated.attrs, *own], rows)).plan
+    evaluation.look_among(block, found)
+    return found
+
+
+def _of_all_groups(c: Catalyst, block: Block, keys: Sequence[Expr]) -> Plan | None:
+    """The identities that all rows of a block of joins carry, with the keys of their groups: joining takes as long
+    for one group as for all, and the next question asks for another. None where that does not hold."""
+    if not keys or c.has_user_functions(block.annotated.plan):
+        return None
+    if not any(node.kind == "Join" for node in block.node.walk()):
+        return None
+    named = set().union(*[c.references(key) for key in keys])
+    carried = {id_of(attr) for attr in block.annotated.attrs}
+    told = [a for a in c.output(block.annotated.plan) if id_of(a) in named - carried]
+    with working(f"tracing {block.node.kind}"), c.quietly():
+        rows = wide(c, c.project([*block.annotated.attrs, *told], block.annotated.plan))
+    return None if rows is None else rows.plan
+
+
+def _follow(evaluation: Evaluation, block: Block, plan: Plan, identities: Plan | None = None) -> None:
+    """Compute these rows of a block, and follow what they come from. `identities`: what they carry, found otherwise."""
     c = evaluation.c
     carried = [] if evaluation.output is None else [evaluation.output]
-    evaluation.select(block, plan)
+    evaluation.select(block, plan, identities)
     if not block.annotated.attrs:
         return
     # What is asked of a store is asked once: there is no need to keep the rows that ask.
@@ -294,12 +357,12 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
     else:
         if carried or among is None or not among.local:
             asked = c.distinct(asked)
-        _follow(evaluation, link.block, _joined(c, link, asked, few, carried))
+        _follow(evaluation, link.block, _joined(evaluation, link, asked, few, carried))
 
 
-def _joined(c: Catalyst, link: Lookup, asked: Plan, few: Few | None, carried: Sequence[Attr]) -> Plan:
+def _joined(evaluation: Evaluation, link: Lookup, asked: Plan, few: Few | None, carried: Sequence[Attr]) -> Plan:
     """The block below a lookup, restricted to the rows that the asked keys look up."""
-    below = link.block.annotated.plan
+    c, below = evaluation.c, evaluation.rows_of(link.block)
     if few is not None:
         hints = _hints(c, link, few, len(carried))
         below = c.filter(c.conjunction(hints), below) if hints else below

@@ -29,10 +29,11 @@ _SAME = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "
 _OLD_CALENDAR = b"org.apache.spark.legacyDateTime"
 
 
-def first_rows(c: Catalyst, place: ReadingPlace, ids: DataFrame, count: int) -> list[Row] | None:
-    if not _by_position(c, place, ids):
+def rows_at(c: Catalyst, place: ReadingPlace, ids: Sequence[tuple[int, ...]]) -> list[Row] | None:
+    """The rows of a reading with these identities."""
+    if not _by_position(c, place):
         return None
-    table = _read(c, place, ids.limit(count).collect())
+    table = _read(c, place, ids)
     if table is None:
         return None
     names = table.column_names
@@ -46,7 +47,7 @@ def few_rows(c: Catalyst, place: ReadingPlace, ids: DataFrame) -> Plan | None:
     None where the identities are not on the driver themselves, or where much would be read for few rows."""
     if not hasattr(ids, "toArrow"):  # Spark before 4.0 takes no tables of Arrow
         return None
-    if not _by_position(c, place, ids) or (wanted := c.local_rows(ids)) is None:
+    if not _by_position(c, place) or (wanted := c.local_rows(ids)) is None:
         return None
     table = _read(c, place, wanted, _MOST_BYTES)
     if table is None:
@@ -60,21 +61,23 @@ def _type_of(attr: Attr) -> DataType:
     return _parse_datatype_json_string(attr.dataType().json())
 
 
-def _by_position(c: Catalyst, place: ReadingPlace, ids: DataFrame) -> bool:
-    return ids.columns[-2:] == [FILE, ROW] and has_row_index(c, place.leaf) and _plain(c, place)
+def _by_position(c: Catalyst, place: ReadingPlace) -> bool:
+    return place.dataset.id_columns == (FILE, ROW) and has_row_index(c, place.leaf) and _plain(c, place)
 
 
-def _read(c: Catalyst, place: ReadingPlace, wanted: Sequence[Row], most: int | None = None) -> pa.Table | None:
+def _read(
+    c: Catalyst, place: ReadingPlace, wanted: Sequence[tuple[int, ...]], most: int | None = None
+) -> pa.Table | None:
     """`wanted`: identities. `most`: bytes of the row groups that hold them."""
     paths = c.files(place.leaf.plan)
     if len(paths) > _MOST_FILES or not all(path.startswith("file:") for path in paths):
         return None
     by_hash = {c.hash64_of_text(path): unquote(urlsplit(path).path) for path in paths}
     rows: dict[str, list[int]] = defaultdict(list)
-    for row in wanted:
-        if row[FILE] not in by_hash:
+    for file, row in wanted:
+        if file not in by_hash:
             return None
-        rows[by_hash[row[FILE]]].append(row[ROW])
+        rows[by_hash[file]].append(row)
     columns = c.output(place.leaf.plan)
     names = [a.name() for a in columns]
     types = to_arrow_schema(StructType([StructField(a.name(), _type_of(a)) for a in columns])).types

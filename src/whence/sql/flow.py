@@ -20,7 +20,7 @@ from whence.sql import evaluation, given
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst
 from whence.sql.evaluation import FEW
-from whence.sql.forward import Seeds
+from whence.sql.forward import Found, Seeds
 from whence.sql.forward import forward as touched_by
 from whence.sql.line_rows import rows_of_file, why_not_by_byte
 from whence.sql.lineage import SqlLineage
@@ -73,9 +73,9 @@ class SqlRecords:
         self.places = places
         self._only = only
 
-    @property
+    @once
     def columns(self) -> tuple[str, ...]:
-        return tuple(self.frame().columns)
+        return tuple(str(a.name()) for a in self.question.lineage.c.output(self.places[0].leaf.plan))
 
     @property
     def full_name(self) -> str:
@@ -137,7 +137,7 @@ class SqlRecords:
         question = self.question
         with question.lineage.c.quietly():
             try:
-                rows = None if most is None else question.first_rows(self.places, self._ids(), most)
+                rows = None if most is None else question.rows_at(self.places, self._first(most))
                 if rows is not None:
                     return rows
                 return (self.frame() if most is None else self.frame().limit(most)).collect()
@@ -150,7 +150,13 @@ class SqlRecords:
 
     def first_placed(self, most: int) -> list[tuple[Row, str]] | None:
         """Some rows, each with its file and line; None where they are not lines of files."""
-        return self.question.first_placed(self.places, self._ids(), most)
+        return self.question.placed_at(self.places, self._first(most), self._ids)
+
+    def _first(self, most: int) -> list[tuple[int, ...]]:
+        if self._only is None:
+            return self.question.first_ids(self.places, most)
+        with self.question.lineage.c.quietly():
+            return [tuple(row) for row in self._ids().limit(most).collect()]
 
     def first_records(self, most: int) -> list[str]:
         return self.question.first_records(self.places, self._ids(), most)
@@ -174,8 +180,12 @@ class SqlTaken:
         schema = ", ".join(f"`{name}` bigint" for name in self.places[0].dataset.id_columns)
         return self._lineage.c.spark.createDataFrame([tuple(row) for row in self._told], schema)
 
+    def identities(self) -> DataFrame:
+        """As the query itself tells them."""
+        return self._identities
+
     def seeds(self) -> Seeds:
-        return Seeds(lambda: self._identities, self._told if len(self._told) <= FEW else None)
+        return Seeds(lambda: Found(lambda: self._identities, self._told if len(self._told) <= FEW else None))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -316,7 +326,7 @@ class SqlFlow:
         return self._question(asked).readings
 
     def step_counts(self, asked: Records) -> tuple[int, ...]:
-        return self._question(asked).step_counts()
+        return self._question(asked).step_counts
 
     def associations(self, asked: Records) -> DataFrame:
         return self._question(asked).associations()
@@ -384,11 +394,13 @@ class SqlFlow:
             shown: dict[str, DataFrame] = {}
             readings: dict[str, list[DataFrame]] = {}
             for site, places in self._sites.items():
+                if len(places) < 2:  # one reading is its source
+                    continue
                 records = answer.found[site]
                 assert isinstance(records, SqlRecords)
                 shown[site.name] = records.frame()
                 readings[site.name] = [question.rows_of([place]) for place in places]
-            return with_sources(verdict, shown, readings)
+            return with_sources(self.lineage.c, verdict, shown, readings)
 
 
 class SqlStepRecords:

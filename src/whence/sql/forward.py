@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import operators
+from whence.model.once import once
 from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace, in_branches, is_there, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
+from whence.sql.computed_before import rows_for_next
 from whence.sql.evaluation import FEW, all_survive, backward, ids_of
+from whence.sql.gathered import rows_of
 from whence.sql.lineage import SqlLineage
+from whence.sql.selection import all_of, choices, pinned
 from whence.sql.sources import ROW, has_row_index
 from whence.sql.tree import Node
 
@@ -29,14 +34,27 @@ _COLUMNS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Seeds:
-    """Rows of one dataset to start from. If they are few, the driver knows their identities and some values."""
+class Found:
+    """Rows to start from. If they are few, the driver knows their identities and some values."""
 
     ids: Callable[[], DataFrame]
     few: Sequence[Sequence[int]] | None = None
     values: Mapping[str, Sequence[object]] = field(default_factory=dict)
-    # The scan that has these values. Another one of the same files may have others: 1 here and "01" there.
-    scan: Plan | None = None
+
+
+class Seeds:
+    """Rows of one dataset to start from, found when they are first needed."""
+
+    def __init__(self, find: Callable[[], Found], scan: Plan | None = None, tests: Sequence[Expr] = ()) -> None:
+        """`scan`: the one that has their values. Another one of the same files may have others: 1 here and "01" there.
+        `tests`: conditions on its rows that just these meet, where it is known; Spark pushes them into the scan."""
+        self._find = find
+        self.scan = scan
+        self.tests = tests
+
+    @once
+    def found(self) -> Found:
+        return self._find()
 
 
 def seeds_of(lineage: SqlLineage, shared: Mapping[ReadingPlace, Sequence[ReadingPlace]]) -> dict[ReadingPlace, Seeds]:
@@ -47,16 +65,33 @@ def seeds_of(lineage: SqlLineage, shared: Mapping[ReadingPlace, Sequence[Reading
     with c.quietly():
         selection = _selection(lineage)
         if selection is not None and all(list(places) == [selection] for places in shared.values()):
-            seeds = _few_rows(lineage, selection)
-            if seeds is not None:
-                return dict.fromkeys(shared, seeds)
+            lineage.require_unchanged()
+            seeds = Seeds(partial(_picked_rows, lineage, selection), selection.leaf.plan, _tests(lineage, selection))
+            return dict.fromkeys(shared, seeds)
         found = backward(lineage)
         made: dict[tuple[int, ...], Seeds] = {}
         for places in shared.values():
             numbers = tuple(place.number for place in places)
             if numbers not in made:
-                made[numbers] = _with_few(ids_of(found, places))
+                made[numbers] = Seeds(partial(_with_few, ids_of(found, places)))
         return {there: made[tuple(place.number for place in places)] for there, places in shared.items()}
+
+
+def _picked_rows(lineage: SqlLineage, selection: ReadingPlace) -> Found:
+    few = _few_rows(lineage, selection)
+    return _with_few(ids_of(backward(lineage), [selection])) if few is None else few
+
+
+def _tests(lineage: SqlLineage, selection: ReadingPlace) -> Sequence[Expr]:
+    """What rows of the source must meet to be picked, where one of the conditions tells a column's value: Spark skips
+    then what has others, and there is no need to know first which rows these are."""
+    c, leaf = lineage.c, selection.leaf
+    tests = choices(c, lineage.tree, leaf, []) if leaf in lineage.tree.walk() else None
+    own = {id_of(a) for a in c.output(leaf.plan)}
+    if not tests or c.has_user_functions(lineage.tree.plan) or any(not c.references(test) <= own for test in tests):
+        return ()
+    told = [side for test in tests for part in all_of(c, test) for side in pinned(part)]
+    return tests if any(class_name(side) == "AttributeReference" for side in told) else ()
 
 
 def _selection(lineage: SqlLineage) -> ReadingPlace | None:
@@ -65,7 +100,7 @@ def _selection(lineage: SqlLineage) -> ReadingPlace | None:
     return links[0].place if len(links) == 1 and isinstance(links[0], Reading) else None
 
 
-def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
+def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Found | None:
     c = lineage.c
     lineage.require_unchanged()
     annotated = lineage.root.annotated
@@ -85,12 +120,12 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Seeds | None:
         names = [a.name() for a in link.attrs]
         return c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
 
-    return Seeds(ids, few, values, place.leaf.plan)
+    return Found(ids, few, values)
 
 
-def _with_few(ids: DataFrame) -> Seeds:
+def _with_few(ids: DataFrame) -> Found:
     few = [tuple(row) for row in ids.limit(FEW + 1).collect()]
-    return Seeds(lambda: ids, few if len(few) <= FEW else None)
+    return Found(lambda: ids, few if len(few) <= FEW else None)
 
 
 def forward(lineage: SqlLineage, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | None:
@@ -103,16 +138,17 @@ def forward(lineage: SqlLineage, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | 
 @dataclass(frozen=True, eq=False)
 class _Hit:
     """The condition under which a row of the block is touched, the rows that it speaks of beside the block's own, if it
-    does, and a filter that follows from it."""
+    does, and a filter that follows from it. `rows`: what is touched below a lookup, under the attributes there."""
 
     condition: Expr
     found: Plan | None = None
     hint: Expr | None = None
+    rows: Plan | None = None
 
 
 def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | None:
     """The rows of the block that the seeds touch, by whichever link."""
-    plan = block.annotated.plan
+    plan = rows_of(block)
     hits = _hits(c, block, seeds)
     if not hits:
         return None
@@ -120,7 +156,7 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> 
         return _touched_by(c, block, *hits[0], seeds)
     own = c.output(plan)
     marks = []
-    for _, hit in hits:
+    for hit in (make() for _, make in hits):
         if hit.found is None:
             marks.append(hit.condition)
             continue
@@ -129,27 +165,40 @@ def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> 
     return c.project(own, c.filter(c.disjunction(marks), plan))
 
 
-def _hits(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> list[tuple[Link | None, _Hit]]:
+def _hits(
+    c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]
+) -> list[tuple[Link | None, Callable[[], _Hit]]]:
     """Each with its link; None where it holds by several that read the same rows in branches of one union."""
-    found: list[tuple[Link | None, _Hit]] = []
+    found: list[tuple[Link | None, Callable[[], _Hit]]] = []
     alike: dict[tuple[object, ...], list[Reading]] = {}
     for link in block.annotated.links:
         if isinstance(link, Lookup):
             if (hit := _hit_by_lookup(c, link, seeds)) is not None:
-                found.append((link, hit))
+                found.append((link, partial(_itself, hit)))
         elif link.place in seeds:
             alike.setdefault((id(seeds[link.place]), *same_branches(link)), []).append(link)
     for links in alike.values():
-        hit = _hit_by_seeds(c, links, seeds[links[0].place])
-        found.append((links[0] if len(links) == 1 else None, hit))
+        make = partial(_hit_by_seeds, c, links, seeds[links[0].place])
+        found.append((links[0] if len(links) == 1 else None, make))
     return found
 
 
-def _touched_by(c: Catalyst, block: Block, link: Link | None, hit: _Hit, seeds: Mapping[ReadingPlace, Seeds]) -> Plan:
+def _itself(hit: _Hit) -> _Hit:
+    return hit
+
+
+def _touched_by(
+    c: Catalyst, block: Block, link: Link | None, make: Callable[[], _Hit], seeds: Mapping[ReadingPlace, Seeds]
+) -> Plan:
     """The rows of the block that the seeds touch by this link."""
-    plan = block.annotated.plan
+    plan = rows_of(block)
     if isinstance(link, Reading):
+        if (picked := _picked(c, plan, link, seeds[link.place])) is not None:
+            return picked
         plan = _near_leaf(c, plan, link.place.leaf, seeds[link.place])
+    hit = make()
+    if isinstance(link, Lookup) and (matched := _matched(c, plan, link, hit)) is not None:
+        return matched if hit.hint is None else c.filter(hit.hint, matched)
     if hit.hint is not None:
         plan = c.filter(hit.hint, plan)
     if hit.found is None:
@@ -165,19 +214,19 @@ def _hit_by_lookup(c: Catalyst, link: Lookup, seeds: Mapping[ReadingPlace, Seeds
 
 def _hit_by_seeds(c: Catalyst, links: Sequence[Reading], seeds: Seeds) -> _Hit:
     """`links` differ in nothing but their branch of a union."""
-    link = links[0]
+    link, found = links[0], seeds.found
     here = in_branches(c, links)
-    if seeds.few is not None and 0 < len(seeds.few) <= _LITERALS:
-        rows = [[c.equal(a, c.long(v)) for a, v in zip(link.attrs, row, strict=True)] for row in seeds.few]
+    if found.few is not None and 0 < len(found.few) <= _LITERALS:
+        rows = [[c.equal(a, c.long(v)) for a, v in zip(link.attrs, row, strict=True)] for row in found.few]
         return _Hit(c.conjunction([*here, c.disjunction([c.conjunction(row) for row in rows])]))
-    ids = seeds.ids()
-    plan = c.plan_of(ids if seeds.few is None else F.broadcast(ids))
+    ids = found.ids()
+    plan = c.plan_of(ids if found.few is None else F.broadcast(ids))
     names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(link.attrs) :]]
     pairs = [c.equal(a, n.toAttribute()) for a, n in zip(link.attrs, names, strict=True)]
     condition = c.conjunction([*here, *pairs])
     hint = None
-    if seeds.few is not None and ROW in ids.columns:
-        hint = c.one_of(link.attrs[-1], [row[-1] for row in seeds.few])
+    if found.few is not None and ROW in ids.columns:
+        hint = c.one_of(link.attrs[-1], [row[-1] for row in found.few])
     return _Hit(condition, c.project(names, plan), hint)
 
 
@@ -185,7 +234,8 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     """`below`: the touched rows of the block that the lookup finds its rows in."""
     keys = {id_of(key): attr for key, attr in zip(link.keys, link.asked, strict=True)}
     if link.condition is None:
-        touches = any(c.keep(c.limit(1, c.project([c.alias(c.true, "whence_any")], part))).total for part in below)
+        some = (c.limit_of_each(1, c.project([c.alias(c.true, "whence_any")], part)) for part in below)
+        touches = any(rows_for_next(c, one).total for one in some)
         return _Hit(is_there(c, link) if touches else c.parse("false"))
     needed = c.references(link.condition) - set(keys)
     attrs = [a for a in c.output(link.block.annotated.plan) if id_of(a) in needed]
@@ -193,15 +243,16 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     for part in below:
         inner = [c.alias(a, "whence_inner") for a in attrs] or [c.alias(c.true, "whence_any")]
         parts.append(c.project(inner, part))
-    touched = c.keep(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
+    touched = rows_for_next(c, c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
     by_id = {id_of(a): i for a, i in zip(attrs, c.output(touched.plan)[: len(attrs)], strict=True)}
+    rows = c.project([c.alias_as(by_id[id_of(a)], a) for a in attrs], touched.plan) if attrs else None
     if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
         told = [c.alias(c.told(a), "whence_value") for a in c.output(touched.plan)[: len(attrs)]]
         values = c.frame(c.project(told, touched.plan)).collect()[0]
         if all_survive(c, attrs, values):
             literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, values, strict=True)}
             one = c.substitute(link.condition, {**literals, **keys})
-            return _Hit(c.conjunction([is_there(c, link), one]))
+            return _Hit(c.conjunction([is_there(c, link), one]), rows=rows)
     condition = c.substitute(link.condition, {**by_id, **keys})
     found = touched.plan
     hint = None
@@ -209,12 +260,24 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
         wanted = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
         values_there = c.project(wanted, found)
         told = [c.alias(c.told(a), "whence_value") for a in c.output(values_there)]
-        rows = c.frame(c.project(told, values_there)).collect()
-        if len(rows) <= FEW:
-            hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], rows)
+        sought = c.frame(c.project(told, values_there)).collect()
+        if len(sought) <= FEW:
+            hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], sought)
     if touched.local:
         found = c.plan_of(F.broadcast(c.frame(found)))
-    return _Hit(c.conjunction([is_there(c, link), condition]), found, hint)
+    return _Hit(c.conjunction([is_there(c, link), condition]), found, hint, rows)
+
+
+def _matched(c: Catalyst, plan: Plan, link: Lookup, hit: _Hit) -> Plan | None:
+    """The touched rows of the block, where what is touched below is the other side of a semi join: the rows that it
+    keeps with that side alone, so that there is no need to compute the rest of it."""
+    if link.node.kind != "Join" or hit.rows is None or str(link.node.plan.joinType().toString()) != "LeftSemi":
+        return None
+    right, rows = link.node.children[1].plan, hit.rows
+    found = _at(c, plan, lambda node: bool(node.fastEquals(right)), lambda node: rows)
+    if found is None:
+        return None
+    return c.filter(hit.condition if hit.found is None else is_there(c, link), found)
 
 
 def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -> Expr | None:
@@ -222,23 +285,53 @@ def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -
     return c.conjunction(hints) if hints else None
 
 
-def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
-    """The block with its source filtered by the values that the seeds have, so that the scan can skip other rows.
+def _picked(c: Catalyst, plan: Plan, link: Reading, seeds: Seeds) -> Plan | None:
+    """The rows of the block that come from a seed, by the conditions that just the seeds meet."""
+    leaf, scan = link.place.leaf, seeds.scan
+    if not seeds.tests or scan is None or not has_row_index(c, leaf) or not c.reads_alike(leaf.plan, scan):
+        return None
+    here, there = c.output(leaf.plan), c.output(scan)
+    if [a.name() for a in here] != [a.name() for a in there]:
+        return None
+    if not (c.tells_files(leaf.plan) and c.tells_files(scan) and c.files_of(leaf.plan) == c.files_of(scan)):
+        return None
+    named = {id_of(old): new for old, new in zip(there, here, strict=True)}
+    filtered = _at_leaf(c, plan, leaf, [c.substitute(test, named) for test in seeds.tests])
+    return None if filtered is None else c.filter(is_there(c, link), filtered)
 
-    The block's rows that come from a seed stay as they are. An outer join may now give rows in which this source is
-    missing; their identity there is NULL, and no seed's is."""
-    values = {a: seeds.values[a.name()] for a in c.output(leaf.plan) if a.name() in seeds.values}
+
+def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
+    """The block with its source filtered by the values that the seeds have, so that the scan can skip other rows."""
+    known = seeds.found.values
+    values = {a: known[a.name()] for a in c.output(leaf.plan) if a.name() in known}
     hints = [hint for a, found in values.items() if (hint := c.one_of(a, found)) is not None]
     if not hints or seeds.scan is None or not has_row_index(c, leaf) or not c.reads_alike(leaf.plan, seeds.scan):
         return plan
+    filtered = _at_leaf(c, plan, leaf, hints)
+    return plan if filtered is None else filtered
+
+
+def _at_leaf(c: Catalyst, plan: Plan, leaf: Node, tests: Sequence[Expr]) -> Plan | None:
+    """The block with one of its sources filtered; None where that would change the rows that come from the others.
+
+    The block's rows that come from a row that stays are as they were. An outer join may now give rows in which this
+    source is missing; their identity there is NULL, and no seed's is."""
     first = id_of(c.output(leaf.plan)[0])
 
+    def is_leaf(node: Plan) -> bool:
+        # Rows that were computed already (what a LIMIT keeps) have the same attributes.
+        return class_name(node) == leaf.kind and any(id_of(a) == first for a in c.output(node))
+
+    return _at(c, plan, is_leaf, lambda node: c.filter(c.conjunction(tests), node))
+
+
+def _at(c: Catalyst, plan: Plan, is_it: Callable[[Plan], bool], change: Callable[[Plan], Plan]) -> Plan | None:
+    """The block with one part of it changed; None where that is not there, or operators above do not go row by row."""
+
     def visit(node: Plan) -> tuple[Plan, int]:
+        if is_it(node):
+            return change(node), 1
         below = c.children(node)
-        if not below:
-            # Rows that were computed already (what a LIMIT keeps) have the same attributes.
-            is_leaf = class_name(node) == leaf.kind and any(id_of(a) == first for a in c.output(node))
-            return (c.filter(c.conjunction(hints), node), 1) if is_leaf else (node, 0)
         visited = [visit(child) for child in below]
         found = sum(count for _, count in visited)
         if not found:
@@ -248,4 +341,4 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
         return c.with_children(node, [child for child, _ in visited]), found
 
     filtered, found = visit(plan)
-    return filtered if found == 1 else plan
+    return filtered if found == 1 else None

@@ -5,6 +5,7 @@ they hold, and one job, whose associations are the ones that count from then on,
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -39,6 +40,17 @@ def records_of(c: Catalyst, handed: Handed, place: ReadingPlace, ids: DataFrame)
     wanted = ids.toDF("a", "b").distinct()
     same = (known["hash"] == wanted["a"]) & (known["row"] == wanted["b"])
     return sorted(_pair(row[0]) for row in known.join(wanted, same, "leftsemi").select(_POSITION).collect())
+
+
+def pairs_of(c: Catalyst, handed: Handed, place: ReadingPlace, ids: DataFrame) -> dict[RecordId, list[RecordId]]:
+    """The same for each of them: rows that are equal have one identity, and are several records."""
+    known = _rows(c, handed, place)
+    wanted = ids.toDF("a", "b").distinct()
+    same = (known["hash"] == wanted["a"]) & (known["row"] == wanted["b"])
+    found: dict[RecordId, list[RecordId]] = defaultdict(list)
+    for a, b, position in known.join(wanted, same).select("a", "b", _POSITION).orderBy(_POSITION).collect():
+        found[a, b].append(_pair(position))
+    return found
 
 
 def told_of(

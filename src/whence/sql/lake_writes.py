@@ -13,14 +13,14 @@ from typing import Any
 
 from pyspark.sql import Column
 
-from whence.spark.lakes import DELTA, Commit, Version
+from whence.spark.lakes import DELTA, ICEBERG, Commit, Version
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.plans import NotRestored
 from whence.sql.row_changes import Change, quoted, table_leaf
 from whence.sql.sinks import stream_to
 from whence.sql.targets import Replaced, Target
 from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
-from whence.sql.written import char_types, same_again
+from whence.sql.written import Written, char_types, same_again
 
 _APPEND, _OVERWRITE = "append", "overwrite"
 _ENDED = "written outside of any capture"
@@ -106,6 +106,7 @@ class VersionPending(Pending):
                 "version": version.told(),
                 "before": None if former is None or former.table != version.table else former.number,
                 "operation": kind,
+                "table_columns": c.columns_told(leaf),
                 "partitions": c.partition_columns(leaf),
                 "filled_in": c.filled_in(leaf),
             },
@@ -128,7 +129,8 @@ class VersionPending(Pending):
         if self._operation is not None:
             return self._operation
         if not commit.removed:
-            return _APPEND
+            # Iceberg begins anew with a table that is replaced, and removes nothing.
+            return _OVERWRITE if version.kind == ICEBERG and commit.before is None else _APPEND
         if self._is_of_a_part:
             return "replace" if self._of_a_part is not None else None
         return _OVERWRITE if commit.removed == self._files_before else None
@@ -217,14 +219,14 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
             write = known.get(number)
             before = _keeps_rows(c, leaf, number, lost) if write is None else write.told["before"]
             if write is not None:
-                parts.append(_part(c, write, version, attrs, passage))
+                parts.append(_part(c, write, leaf, passage))
                 before = before if write.told["operation"] == _APPEND else None
         except NotRestored as why:
             passage.end(version.shown, f"its {replace(version, number=number).as_text}: {why}")
             base = None if not parts else c.open_version(replace(version, number=number))
             if base is None:
                 return None
-            parts.append(_under(c, base, attrs))
+            parts.append(_under(c, base, leaf, passage))
             break
         number = before
     if not parts:  # a table without rows
@@ -246,7 +248,7 @@ def made_by(c: Catalyst, leaf: Plan, number: int) -> Plan:
     write = next(written, None)
     if write is None:
         raise NotRestored(f"it was {_ENDED}")
-    return _part(c, write, version, c.output(leaf), passage)
+    return _part(c, write, leaf, passage)
 
 
 def _number(write: Write, table: str | None = None) -> int | None:
@@ -266,16 +268,57 @@ def _keeps_rows(c: Catalyst, leaf: Plan, number: int, lost: str | None) -> int:
     return commit.same_as
 
 
-def _part(c: Catalyst, write: Write, version: Version, attrs: list[Attr], passage: Passage) -> Plan:
+def _part(c: Catalyst, write: Write, leaf: Plan, passage: Passage) -> Plan:
     if write.why is not None or write.told["operation"] is None:
         raise NotRestored(write.why or "what it did is not known")
+    version = c.version_of(leaf)
+    assert version is not None
     plan, written = restored(c, write, version.place, passage)
-    shown = as_shown(c, written, attrs, passage)
+    shown = as_shown(c, _as_called_now(c, written, leaf, passage), c.output(leaf), passage)
     # What was rebuilt from the words of a command is held against the rows that the command made.
     passage.unsure = passage.unsure or write.told["operation"] not in (_APPEND, _OVERWRITE)
     return c.project(shown, plan)
 
 
-def _under(c: Catalyst, scan: Plan, attrs: list[Attr]) -> Plan:
+def _as_called_now(c: Catalyst, written: Written, leaf: Plan, passage: Passage) -> Written:
+    """What was written, under the names that the table's columns have now."""
+    then, now = written.told.get("table_columns"), c.columns_told(leaf)
+    for attr in c.output(leaf):
+        if str(attr.name()) not in now:  # _metadata, _file, ...
+            raise NotRestored(f"{attr.name()} is no column of it, and tells of its files")
+    if then is None or then == now:
+        passage.unsure = passage.unsure or then is None
+        return written
+    names = {told[0]: name for name, told in now.items()}
+    called: dict[str, str] = {}
+    for name, (own, kind) in then.items():
+        if own in names:
+            called[name] = names[own]
+            passage.unsure = passage.unsure or now[names[own]][1] != kind
+    alike = {name.lower(): name for name in then}
+    columns = {}
+    for name, attr in written.columns.items():
+        column = name if name in then else alike.get(name.lower(), name)
+        if column in called:
+            columns[called[column]] = attr
+    told = {**written.told}
+    for what in ("partitions", "filled_in"):
+        told[what] = [called[name] for name in told[what] if name in called]
+    return replace(written, columns=columns, told=told)
+
+
+def _under(c: Catalyst, scan: Plan, leaf: Plan, passage: Passage) -> Plan:
+    """An older version, under the columns of a later one."""
+    then, now = c.columns_told(scan), c.columns_told(leaf)
+    names = {told[0]: name for name, told in then.items()}
     by_name: dict[str, Any] = {str(a.name()): a for a in c.output(scan)}
-    return c.project([c.alias_as(by_name.get(str(a.name()), c.null(a)), a) for a in attrs], scan)
+    columns = []
+    for attr in c.output(leaf):
+        own, kind = now[str(attr.name())]
+        value = by_name.get(names.get(own, ""))
+        if value is None:  # the table has got the column since, perhaps with a value for the rows that were there
+            value, passage.unsure = c.null(attr), True
+        elif then[names[own]][1] != kind:
+            value, passage.unsure = c.cast(value, attr), True
+        columns.append(c.alias_as(value, attr))
+    return c.project(columns, scan)

@@ -9,11 +9,14 @@ from typing import Any, TypeAlias
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
+from whence.spark.catalyst import Kept
 from whence.store import Seal
 from whence.store.producers import Product
 
 # path, length, modification time
 FileVersion: TypeAlias = tuple[str, int, int]
+# path, length, modification time, and the mark that tells it from a new file of the same length and time
+Versions: TypeAlias = frozenset[tuple[str, int, int, str]]
 # Of each file its length and, where that is cheap, a digest (intact.py).
 Manifest: TypeAlias = dict[str, tuple[int, str | None]]
 # Of each file that was looked at, how the file system tells its state, and the digest it had then.
@@ -66,12 +69,12 @@ class Fact:
 @dataclass(frozen=True, eq=False)
 class Recent:
     """Rows that a trace has computed, of which query over which files, and how the session was set
-    (computed_before.py)."""
+    (computed_before.py). None: they are too many to compute all of them."""
 
     query: JavaObject
-    files: frozenset[FileVersion]
+    files: Versions
     settings: int
-    rows: JavaObject
+    rows: Kept | None
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from whence.model import StoreError
 from whence.spark.allowed import FORMATS, names_class, reading_options
-from whence.spark.lakes import Version, version_told
+from whence.spark.lakes import DELTA, Version, version_told
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
@@ -26,6 +26,7 @@ from whence.sql.tree import Node, rebuild, tree_of
 
 # Leaves that hold all they give.
 _SELF_CONTAINED = ("LocalRelation", "Range", "OneRowRelation")
+_TABLES = ("LogicalRelation", "DataSourceV2Relation")
 _SET_OPERATIONS = ("Except", "Intersect")
 _STANDS_FOR = "whence stands for "
 
@@ -46,6 +47,30 @@ def describe(c: Catalyst, tree: Node) -> dict[str, Any]:
     return {"spark": c.spark.version, "leaves": leaves, "facts": known}
 
 
+def as_read(c: Catalyst, plan: Plan) -> Plan:
+    """The same query, where a table that keeps versions went on since it was made: it reads the version that Spark
+    reads by it now."""
+
+    def is_late(leaf: Plan) -> bool:
+        return class_name(leaf) in _TABLES and c.version_read(leaf) != c.version_of(leaf)
+
+    def now(node: Node) -> Plan | None:
+        if node.kind not in _TABLES or not is_late(node.plan):
+            return None
+        version = c.version_read(node.plan)
+        assert version is not None
+        scan = c.open_version(version)
+        if scan is None:
+            raise NotRestored(f"{version.shown} that it is made from has no {version.as_text} any more")
+        return _alike(c, scan, c.output(node.plan), c.columns_told(node.plan), version.shown)
+
+    if not any(is_late(leaf) for leaf in c.leaves(plan)):
+        return plan
+    if c.cached_below(plan):
+        raise NotRestored("a table that it reads went on since, and Spark may have rows of before in its cache")
+    return rebuild(c, tree_of(c, plan), now)
+
+
 def files_leaf(c: Catalyst, node: Node) -> dict[str, Any] | None:
     """What is to be known of a scan of files to read the same again; None for other leaves."""
     leaf = _leaf(c, node)
@@ -63,9 +88,9 @@ def reading(c: Catalyst, leaf: Mapping[str, Any], attrs: Sequence[Attr]) -> Plan
 def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
     if node.kind in _SELF_CONTAINED:
         return {"kind": "itself"}
-    version = c.version_of(node.plan) if node.kind in ("LogicalRelation", "DataSourceV2Relation") else None
+    version = c.version_of(node.plan) if node.kind in _TABLES else None
     if version is not None:
-        return {"kind": "version", **version.told()}
+        return {"kind": "version", **version.told(), "columns": c.columns_told(node.plan)}
     if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
         return {"kind": "gone", "what": node.kind}
     if c.format_of(node.plan) not in FORMATS or not c.tells_files(node.plan):
@@ -260,7 +285,10 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
     attrs = c.output(node.plan)
     if leaf["kind"] == "version":
         version = version_told(leaf)
-        return _named_alike(c, scans.version(c, version), attrs, version.shown)
+        scan = scans.version(c, version)
+        if "columns" not in leaf and version.kind == DELTA:  # of before these were told; here a version says it all
+            return _named_alike(c, scan, attrs, version.shown)
+        return _alike(c, scan, attrs, leaf.get("columns", {}), version.shown)
     then = {path: (length, at) for path, length, at in leaf["files"]}
     if scans.files_at(c, leaf["roots"]) != then:
         # It was itself written under capture, and is another version now: what that one was made from will do.
@@ -276,6 +304,21 @@ def _named_alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], name: str) -> P
     if any(a.name() not in by_name for a in attrs):
         raise NotRestored(f"{name} that it was made from has other columns now")
     return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
+
+
+def _alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], then: Mapping[str, Sequence[str]], table: str) -> Plan:
+    """A version under the attributes of an earlier reading, whose columns are found whatever they are called now."""
+    now = c.columns_told(scan)
+    names = {told[0]: name for name, told in now.items()}
+    by_name = {str(a.name()): a for a in c.output(scan)}
+    found = []
+    for attr in attrs:
+        told = then.get(str(attr.name()))
+        name = None if told is None else names.get(told[0])
+        if told is None or name is None or now[name][1] != told[1] or name not in by_name:
+            raise NotRestored(f"{table} that it was made from has other columns now")
+        found.append(c.alias_as(by_name[name], attr))
+    return c.project(found, scan)
 
 
 def _frame(c: Catalyst, leaf: Mapping[str, Any]) -> DataFrame:

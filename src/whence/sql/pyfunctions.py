@@ -13,7 +13,9 @@ from pyspark import cloudpickle as untyped_cloudpickle
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import ArrayType, DataType, LongType, StructField, StructType
 
+from whence.spark.handles import type_of_json
 from whence.spark.names import PythonEvalType
+from whence.spark.python_functions import function_like
 from whence.sql import worker
 from whence.sql.catalyst import Attr, Catalyst, Expr
 
@@ -37,7 +39,7 @@ def wrapped(c: Catalyst, function: Expr, wrap: Wrap, extra: Sequence[Attr], inpu
     return c.copy(
         function,
         func=_function(c, function.func(), (wrapper, result)),
-        dataType=c.spark._jsparkSession.parseDataType(result.json()),
+        dataType=type_of_json(c.spark, result.json()),
         children=c.seq(inputs),
     )
 
@@ -80,16 +82,7 @@ def _function(c: Catalyst, original: Any, command: tuple[worker.Function, Struct
         pickled = cloudpickle.dumps(command)
     finally:
         cloudpickle.unregister_pickle_by_value(worker)
-    jvm: Any = c.spark._jvm
-    return jvm.SimplePythonFunction(
-        bytearray(pickled),
-        original.envVars(),
-        original.pythonIncludes(),
-        original.pythonExec(),
-        original.pythonVer(),
-        original.broadcastVars(),
-        original.accumulator(),
-    )
+    return function_like(c.spark, original, pickled)
 
 
 def _python_type(java_type: Any) -> DataType:

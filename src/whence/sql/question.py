@@ -4,9 +4,9 @@ Nothing is computed before it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -19,9 +19,9 @@ from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
 from whence.sql.direct import direct_rows
+from whence.sql.evaluation import Frames
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
-from whence.sql.sources import FILE, ROW
 from whence.sql.verify import compare, require_same_rows
 
 # Up to this many identities are sent to every executor.
@@ -93,8 +93,9 @@ class SqlQuestion:
         rows = evaluation.told_rows_at(self.found, place)
         return given.give(c, next(settled, place.node), rows, facts.positions_of(c, place.annotated.attrs, rows))
 
+    @once
     def step_counts(self) -> tuple[int, ...]:
-        """How many rows lie on the way at each step: one job for each block of the query."""
+        """How many rows lie on the way at each step: at most one job for each block of the query."""
         return counting.counts_at(self.found, self.shown_places)
 
     def count_of(self, places: list[ReadingPlace]) -> int:
@@ -107,16 +108,24 @@ class SqlQuestion:
         with self.lineage.c.quietly():
             return self.rows_of(places).count()
 
-    def first_rows(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[Row] | None:
-        """Some rows read by their position where that is possible, without a scan."""
+    def first_ids(self, places: list[ReadingPlace], count: int) -> list[tuple[int, ...]]:
+        """Identities of some witnesses at these readings of one dataset."""
+        with self.lineage.c.quietly():
+            return counting.first_identities(self.found, places, count)
+
+    def rows_at(self, places: list[ReadingPlace], ids: Sequence[tuple[int, ...]]) -> list[Row] | None:
+        """The rows with these identities read by their position where that is possible, without a scan."""
         c = self.lineage.c
         if len(versions.states(c, places)) > 1:
             return None
-        with c.quietly():
-            return fetch.first_rows(c, places[0], ids, count)
+        return fetch.rows_at(c, places[0], ids)
 
-    def first_placed(self, places: list[ReadingPlace], ids: DataFrame, count: int) -> list[tuple[Row, str]] | None:
-        """Some rows, each with its file and line, in one job; None where they are not lines of files."""
+    def placed_at(
+        self, places: list[ReadingPlace], some: Sequence[tuple[int, ...]], ids: Callable[[], DataFrame]
+    ) -> list[tuple[Row, str]] | None:
+        """The rows with some identities, each with its file and line; None where they are not lines of files.
+
+        `ids`: all of them, should the rows be looked for."""
         c = self.lineage.c
         leaf = places[0].leaf.plan
         if not c.is_file_scan(leaf) or why_not_by_byte(c, leaf) is not None or len(versions.states(c, places)) > 1:
@@ -124,15 +133,14 @@ class SqlQuestion:
         paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
         names = [a.name() for a in c.output(leaf)]
         with c.quietly():
-            some = ids.select(FILE, ROW).limit(count).collect()
-            told = sorted(((row[0], row[1]) for row in some), key=lambda one: (paths[one[0]], one[1]))
+            told = sorted(((file, row) for file, row in some), key=lambda one: (paths[one[0]], one[1]))
             known = places_of(c, leaf, paths, told)
             if known is None:
                 return None
             try:
                 found = rows_at(c, leaf, paths, told)
                 if found is None:
-                    told, found = self._scanned_rows(places[0], ids, count)
+                    told, found = self._scanned_rows(places[0], ids(), len(some))
                     known = places_of(c, leaf, paths, told)
             except (ValueError, OverflowError, NotImplementedError, PySparkException):  # values that Python has not
                 return None
@@ -343,7 +351,7 @@ class SqlQuestion:
     ) -> Restriction:
         self.lineage.require_unchanged()
         c = self.lineage.c
-        frozen = not_on_the_way(self.lineage, self.found) if kind == "leftsemi" else {}
+        frozen = not_on_the_way(self.lineage, lambda: self.found) if kind == "leftsemi" else {}
         as_found = (*self.lineage.frozen, *(self.lineage.counting if kind == "leftsemi" else ()))
         frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in as_found})
         for place, frame in (instead or {}).items():
@@ -353,9 +361,11 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        ids = {place.number: self._sent(self._same_rows(place, kind)) for place in readings}
         found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
+        ids = Frames()
+        for place in readings:
+            ids.give(place.number, partial(self._sent, self._same_rows(place, kind)))
         return Restriction(kind, ids, rows, frozen=frozen)
 
     def _same_rows(self, place: ReadingPlace, kind: str) -> list[ReadingPlace]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, functions
 
@@ -16,11 +18,14 @@ from whence.sql.row_changes import is_as_it_was
 # Up to this many identities are sent to every executor.
 _BROADCAST = 1_000_000
 
+# The readings of a query by their nodes, and what gives the identities that restrict each, if any do.
+_ByLeaf: TypeAlias = "dict[Node, tuple[ReadingPlace, Callable[[], DataFrame | None]]]"
+
 
 @dataclass(frozen=True, eq=False)
 class Restriction:
     """`kind`: leftsemi keeps the given identities, leftanti drops them. `ids` are by reading number, and so are `rows`:
-    what is kept of readings whose rows are at hand.
+    what is kept of readings whose rows are at hand, so that their identities are not asked for.
 
     `at` restricts the rows of one operator instead of those of the readings."""
 
@@ -37,7 +42,7 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
     if restriction.at is not None:
         return _at_place(lineage, df, restriction)
     if df is None:
-        by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
+        by_leaf = _own(lineage, restriction)
         tree = lineage.tree
     else:
         other = SqlLineage(c, df)
@@ -55,11 +60,12 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
             return restriction.frozen[node]
         if node not in by_leaf:
             return None
-        place, ids = by_leaf[node]
-        if ids is None:
-            return None
+        place, of_place = by_leaf[node]
         if df is None and place.number in restriction.rows:
             return restriction.rows[place.number]
+        ids = of_place()
+        if ids is None:
+            return None
         if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
             # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
             ids = functions.broadcast(ids)
@@ -68,14 +74,14 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
     return c.frame(rebuild(c, tree, replace))
 
 
-def not_on_the_way(lineage: SqlLineage, found: Evaluation) -> dict[Node, Plan]:
+def not_on_the_way(lineage: SqlLineage, found: Callable[[], Evaluation]) -> dict[Node, Plan]:
     """Operators that give rows of nothing, though none of these lie on the way of the trace, with what takes their
     place on the witnesses alone: an aggregate without keys, and whatever shuts rows out (an anti join's other side)."""
     c = lineage.c
     nothing = [node.children[1] for node in lineage.tree.walk() if _shuts_out(node)]
     places = [place for place in lineage.places if place.node.kind == "Aggregate"]
     one_row = [place for place in places if not c.items(place.node.plan.groupingExpressions())]
-    nothing += [place.node for place in one_row if not evaluation.is_on_the_way(found, place)]
+    nothing += [place.node for place in one_row if not evaluation.is_on_the_way(found(), place)]
     return {node: c.filter(c.parse("false"), node.plan) for node in nothing}
 
 
@@ -96,16 +102,18 @@ class ReplayedStep:
 def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str]) -> Iterator[ReplayedStep]:
     """The operators of a restricted query, sources first. Nothing runs before a DataFrame is asked for its rows."""
     c = lineage.c
-    by_leaf = {place.leaf: (place, restriction.ids.get(place.number)) for place in lineage.readings}
+    by_leaf = _own(lineage, restriction)
 
     def replace(node: Node) -> Plan | None:
         if node in restriction.frozen:
             return restriction.frozen[node]
-        place, ids = by_leaf.get(node, (None, None))
-        if place is None or ids is None:
+        if node not in by_leaf:
             return None
-        known = restriction.rows.get(place.number)
-        return evaluation.leaf_rows(c, place, ids, restriction.kind) if known is None else known
+        place, of_place = by_leaf[node]
+        if place.number in restriction.rows:
+            return restriction.rows[place.number]
+        ids = of_place()
+        return None if ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
 
     def visit(node: Node) -> Iterator[ReplayedStep]:
         for child in (*node.children, *node.subqueries.values()):
@@ -117,9 +125,12 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
     yield from visit(lineage.tree)
 
 
-def _matched(
-    lineage: SqlLineage, other: SqlLineage, restriction: Restriction
-) -> dict[Node, tuple[ReadingPlace, DataFrame | None]]:
+def _own(lineage: SqlLineage, restriction: Restriction) -> _ByLeaf:
+    places = [place for place in lineage.readings if place.number in restriction.ids]
+    return {place.leaf: (place, partial(restriction.ids.__getitem__, place.number)) for place in places}
+
+
+def _matched(lineage: SqlLineage, other: SqlLineage, restriction: Restriction) -> _ByLeaf:
     """Readings of the other query with the identities that restrict them.
 
     A dataset read equally often in both queries is matched place by place, so that a self join keeps its sides apart;
@@ -130,19 +141,19 @@ def _matched(
             "The given DataFrame reads none of this trace's sources, so there is nothing to replay or exclude. "
             f"The trace read {names_of(lineage.readings)}, the DataFrame reads {names_of(other.readings)}."
         )
-    result: dict[Node, tuple[ReadingPlace, DataFrame | None]] = {}
+    result: _ByLeaf = {}
     for place in other.readings:
         ours = found.get(place, [])
         same = [there for there, here in found.items() if here == ours]
         if ours and len(ours) == len(same):
             ours = [ours[same.index(place)]]
-        frames = [restriction.ids[n.number] for n in ours if n.number in restriction.ids]
-        ids = frames[0] if frames else None
-        for frame in frames[1:]:
-            assert ids is not None
-            ids = ids.union(frame)
-        result[place.leaf] = (place, ids)
+        result[place.leaf] = (place, partial(_together, restriction, ours))
     return result
+
+
+def _together(restriction: Restriction, places: Sequence[ReadingPlace]) -> DataFrame | None:
+    frames = [restriction.ids[place.number] for place in places if place.number in restriction.ids]
+    return reduce(DataFrame.union, frames) if frames else None
 
 
 def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:

@@ -216,7 +216,7 @@ class _Making:
                 self._shown(lambda a: values.get(str(a.name()).lower(), a)), c.filter(condition, self.target)
             )
             others = c.filter(c.negation(self._holds(condition)), self.target)
-            return c.union([changed, c.project(self._shown(lambda a: a), others)])
+            return self._together([changed, c.project(self._shown(lambda a: a), others)])
 
         def value(attr: Attr) -> Expr:
             new = values.get(str(attr.name()).lower())
@@ -225,15 +225,17 @@ class _Making:
         return c.project(self._shown(value), self.target)
 
     def merge(self, said: Merge) -> Plan:
-        c = self.c
         if said.evolves:
             raise NotFollowed("its MERGE changed the table's columns")
         parts = self._kept(said)
         if said.not_matched:
             parts.append(self._inserted(said))
+        return self._together(parts)
+
+    def _together(self, parts: Sequence[Plan]) -> Plan:
         # Each by itself: the analyzer gives what is read twice in one query other attributes.
-        whole = [c.plan_of(c.frame(part)) for part in parts]
-        return whole[0] if len(whole) == 1 else c.union(whole)
+        whole = [self.c.plan_of(self.c.frame(part)) for part in parts]
+        return whole[0] if len(whole) == 1 else self.c.union(whole)
 
     # --- what a MERGE consists of
 

@@ -13,7 +13,7 @@ from whence.sql.blocks import Block, Lookup
 from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
 from whence.sql.tree import Node
 
-_AS_IT_IS = (*operators.LOOKED_THROUGH, "Sort")
+AS_IT_IS = (*operators.LOOKED_THROUGH, "Sort")
 
 
 def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Lookup, Expr | None] | None:
@@ -40,12 +40,17 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
     return link, c.conjunction([c.substitute(condition, keys) for condition in conditions])
 
 
-def choices(c: Catalyst, above: Node, below: Node, conditions: Sequence[Expr]) -> list[Expr] | None:
+def choices(
+    c: Catalyst, above: Node, below: Node, conditions: Sequence[Expr], *, left: bool = False
+) -> list[Expr] | None:
     """What rows of `below` must meet to be among those of `above` that meet the conditions: all tests in between as
-    they are on the rows of `below`, the topmost first. None where there is more in between than choosing and naming."""
+    they are on the rows of `below`, the topmost first. None where there is more in between than choosing and naming.
+
+    `left`: there may be joins in between that keep rows of their left side; what these ask for is no test."""
     found, node = list(conditions), above
     while node is not below:
-        if node.subqueries or node.kind not in (*_AS_IT_IS, "Filter", "Project"):
+        passed = (*AS_IT_IS, "Filter", "Project", *(["Join"] if left else []))
+        if node.subqueries or node.kind not in passed:
             return None
         if node.kind == "Filter":
             found.append(node.plan.condition())
@@ -66,17 +71,17 @@ def _chain(node: Node) -> Iterator[Node]:
 def is_one_group(c: Catalyst, link: Lookup, below: Expr | None) -> bool:
     """Whether the groups that `asked_by_key` found are one at most: `below` says what each of the keys is."""
     keys = c.items(link.node.plan.groupingExpressions())
-    told = [side for test in _all_of(c, below) for side in _pinned(test)] if keys and below is not None else []
+    told = [side for test in all_of(c, below) for side in pinned(test)] if keys and below is not None else []
     return all(any(side.semanticEquals(key) for side in told) for key in keys)
 
 
-def _all_of(c: Catalyst, condition: Expr) -> list[Expr]:
+def all_of(c: Catalyst, condition: Expr) -> list[Expr]:
     if class_name(condition) != "And":
         return [condition]
-    return [test for side in (condition.left(), condition.right()) for test in _all_of(c, side)]
+    return [test for side in (condition.left(), condition.right()) for test in all_of(c, side)]
 
 
-def _pinned(test: Expr) -> list[Expr]:
+def pinned(test: Expr) -> list[Expr]:
     """What a test says to be one constant."""
     if class_name(test) not in ("EqualTo", "EqualNullSafe"):
         return []

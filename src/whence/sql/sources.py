@@ -17,6 +17,7 @@ Row identity, best first:
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from dataclasses import dataclass
 
@@ -131,7 +132,7 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     if c.is_file_scan(plan):
         # By name or by path, it is the same if it lies at the same place.
         roots = roots_of(c, plan)
-        last = roots[0].rsplit("/", 1)[-1] if roots else "no files"
+        last = _last_part(roots)
         told_by, how = _ways_of_reading(c, plan)
         return Dataset("files:" + "|".join(roots), short or last, by_name or ", ".join(roots), told_by, how)
     if c.is_a(relation, "org.apache.spark.sql.execution.datasources.jdbc.JDBCRelation"):
@@ -139,6 +140,14 @@ def _relation(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
     text = relation.toString()
     where = f"relation:{text}:{c.identity(relation)}" if by_name is None else f"table:{by_name}"
     return Dataset(where, short or text, by_name or view or text, _by_contents(c, plan))
+
+
+def _last_part(roots: list[str]) -> str:
+    """Of one path its last part. Of several (`days/*`) that of the folder they share: no one of them names them all."""
+    if not roots:
+        return "no files"
+    folder = posixpath.commonpath(roots).rsplit("/", 1)[-1]
+    return folder if folder and not folder.endswith(":") else roots[0].rsplit("/", 1)[-1]
 
 
 def roots_of(c: Catalyst, scan: Plan) -> list[str]:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
-from whence.spark.janino import loader_of
+from whence.spark.janino import gathered, loader_of, made
 from whence.sql.blocks import Block, Reading, in_branch
 from whence.sql.catalyst import Catalyst, Expr, Plan, id_of
 from whence.sql.memory import Fact
@@ -158,15 +158,8 @@ class Tap:
 
     def _made(self) -> JavaObject:
         c = self._c
-        jvm: Any = c.spark._jvm
-        loader = _loader(c)
-        told = c.spark._jsc.sc().collectionAccumulator("whence_tap")
-        (constructor, *_) = loader.loadClass("whence.Tap").getConstructors()
-        gateway: Any = c.spark._sc._gateway
-        arguments = gateway.new_array(jvm.java.lang.Object, 4)
-        arguments[0], arguments[1], arguments[2], arguments[3] = self.folder, self._readings, told, c.hadoop_settings()
-        self._told = told
-        return constructor.newInstance(arguments)
+        self._told = gathered(c.spark, "whence_tap")
+        return made(c.spark, _loader(c), "whence.Tap", self.folder, self._readings, self._told, c.hadoop_settings())
 
 
 def key_hashes(c: Catalyst, keys: Sequence[Expr]) -> list[Expr]:

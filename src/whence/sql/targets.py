@@ -14,6 +14,8 @@ from whence.sql.catalyst import Catalyst, Expr, Plan, class_name
 from whence.sql.sources import roots_of
 
 _DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
+# Commands that replace the partitions that they have rows for.
+_BY_PARTITION = ("OverwritePartitionsDynamic", "DeltaDynamicPartitionOverwriteCommand")
 
 # The condition that rows meet which a write replaces: an expression of Spark's, or as the user gave it.
 Replaced: TypeAlias = "Expr | Column | str | None"
@@ -122,7 +124,7 @@ def of_command(c: Catalyst, command: Plan) -> Target | None:
     if kind in ("InsertIntoHiveTable", "CreateHiveTableAsSelectCommand"):
         table = command.table() if kind == "InsertIntoHiveTable" else command.tableDesc()
         return replace(c_table(c, table), why="it is a table in a format of Hive's")
-    if kind in ("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "ReplaceData", "WriteDelta"):
+    if kind in ("AppendData", "OverwriteByExpression", *_BY_PARTITION, "ReplaceData", "WriteDelta"):
         target = _other(c, c.name_parts_of_relation(command.table()))
         query = tuple(str(a.name()) for a in c.output(command.query()))
         # By position, the columns are the table's own.
@@ -131,7 +133,7 @@ def of_command(c: Catalyst, command: Plan) -> Target | None:
         target = replace(target, columns=query if by_name or len(own) != len(query) else own)
         if kind == "OverwriteByExpression":
             return replace(target, replaced=command.deleteExpr())
-        return replace(target, by_partition=kind == "OverwritePartitionsDynamic")
+        return replace(target, by_partition=kind in _BY_PARTITION)
     if kind in ("CreateTableAsSelect", "ReplaceTableAsSelect"):
         target = _other(c, c.name_parts_of_identifier(command.name()))
         provider = str(command.tableSpec().provider().getOrElse(None) or "").lower()

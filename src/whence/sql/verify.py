@@ -14,6 +14,7 @@ from pyspark.sql.types import DoubleType, FloatType
 from whence.model import NonDeterministic
 from whence.model.verdict import Verdict
 from whence.sql import SqlLineage
+from whence.sql.catalyst import Catalyst
 
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
 _TOLERANCE = 1e-6
@@ -47,26 +48,44 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
 
 
 def with_sources(
-    verdict: Verdict, sources: Mapping[str, DataFrame], readings: Mapping[str, Sequence[DataFrame]]
+    c: Catalyst, verdict: Verdict, sources: Mapping[str, DataFrame], readings: Mapping[str, Sequence[DataFrame]]
 ) -> Verdict:
     """The verdict, and whether the sources show what their readings have: each row of a reading, and nothing else.
 
-    Of a source that is read once this is the same query twice; it is looked at where several readings meet in it."""
+    Of a source that is read once this would be the same query twice: only those with several readings are given."""
     notes: list[str] = []
     for name, parts in readings.items():
-        if len(parts) < 2:
-            continue
         shown = sources[name]
         columns = [column for column in shown.columns if all(column in part.columns for part in parts)]
         if len(set(columns)) < len(columns):
             continue  # two columns of one name cannot be asked for by it
         each = [part.select(*[_quoted(column) for column in columns]) for part in parts]
         shown = shown.select(*[_quoted(column) for column in columns])
-        lost = sum(len(compare(part, shown, extras_count=False).missing) for part in each)
-        foreign = len(compare(shown, reduce(DataFrame.unionAll, each), extras_count=False).missing)
+        lost, foreign = _differ(c, shown, each)
         if lost or foreign:
             notes.append(f"{name} does not show {lost} of the witnesses, and shows {foreign} rows that are none")
     return replace(verdict, ok=verdict.ok and not notes, notes=tuple(notes))
+
+
+def _differ(c: Catalyst, shown: DataFrame, parts: Sequence[DataFrame]) -> tuple[int, int]:
+    """How many rows of the parts are not shown, and how many are shown that are in none of them: as bags, in one job.
+
+    They are rows of one source, as it is read: equal ones are equal to the bit, and told by their hashes."""
+    numbered = []
+    for number, frame in enumerate((shown, *parts)):
+        plan = c.plan_of(frame)
+        own = c.output(plan)
+        hashes = c.group_hashes(own) if own else []
+        columns = [c.alias(hashed, f"hash{i}") for i, hashed in enumerate(hashes)]
+        numbered.append(c.frame(c.project([c.alias(c.number(number), "whence_of"), *columns], plan)))
+    every = reduce(DataFrame.unionAll, numbered)
+    times = [F.count(F.when(F.col("whence_of") == n, 1)).alias(f"n{n}") for n in range(len(numbered))]
+    each = every.groupBy(*every.columns[1:]).agg(*times)
+    there, inside = F.col("n0"), [F.col(f"n{n}") for n in range(1, len(numbered))]
+    lost = reduce(Column.__add__, [F.greatest(one - there, F.lit(0)) for one in inside])
+    foreign = F.greatest(there - reduce(Column.__add__, inside), F.lit(0))
+    (found,) = each.agg(F.sum(lost).alias("lost"), F.sum(foreign).alias("foreign")).collect()
+    return found.lost or 0, found.foreign or 0
 
 
 def _quoted(column: str) -> str:

@@ -77,7 +77,7 @@ def _require_no_files_gone(c: Catalyst, plan: Plan, made: int | None) -> None:
 def _require_same_version(c: Catalyst, plan: Plan, planned: int, latest: int) -> None:
     if planned != latest and not _same_rows(c, plan, planned, latest):
         (root,) = c.roots(plan)
-        raise SourceChanged(root, f"went on from version {planned} to {latest}")
+        raise SourceChanged(root, "is gone" if latest < 0 else f"went on from version {planned} to {latest}")
 
 
 def _require_same_snapshot(c: Catalyst, plan: Plan, made: int | None) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Row
-from pyspark.sql import functions as F
 
 from whence.model import WhenceError, operators
 from whence.model.html import html_table
@@ -14,16 +13,16 @@ from whence.model.text import readable, shown, visible
 from whence.progress import working
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
-from whence.sql.follow import Level, identities, is_followed, picked, seeds_of
+from whence.sql.follow import KEEPING, Crossed, Level, identities, is_cross, is_followed, picked, seeds_of
 from whence.sql.matching import matches, names_of
 
 # More rows than this are not a question about rows; the answer comes to the driver.
 MOST_ROWS = 1000
 _SHOWN = 50
 _LONGEST = 300
+# So many rows that come from the asked ones are looked at to say why they are dropped.
+_MOST_LOOKED_AT = 100_000
 _TOO_MANY = f"why_not tells up to {MOST_ROWS} rows one by one; ask about fewer rows."
-# All rows that come in go out.
-_KEEPING = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Project", "Sort", "Union")
 
 
 @shown
@@ -95,10 +94,10 @@ def _at(to: SqlLineage, reading: ReadingPlace, rows: Plan) -> list[Dropped]:
     name = reading.dataset.name
     answers: list[Dropped] = []
     level: Level | None = Level(to, reading, seeds, rows)
-    while level is not None and left:
+    while level is not None and left and not level.keeps_all:
         with working(f"looking at {level.places[-1].node.kind}"):
             above = level.above()
-            top = level.numbers(above.seeds.plan if above is not None else level.holding(level.places[-1]))
+            top = level.reached(above)
             for place, reasons in _dropped(to, level, [n for n in left if n not in top]):
                 answers += [Dropped(left.pop(n), name, place.node.kind, why) for n, why in reasons.items()]
             for place, reasons in _all_beaten(to, level, set(left)):
@@ -109,10 +108,19 @@ def _at(to: SqlLineage, reading: ReadingPlace, rows: Plan) -> list[Dropped]:
 
 def _dropped(to: SqlLineage, level: Level, gone: list[int]) -> Iterator[tuple[Place, dict[int, str]]]:
     """At which operator each of these seeds drops out, and why."""
+    if not gone:
+        return
     before = level.places[0]
-    may_drop = [(at, place) for at, place in enumerate(level.places) if at and place.node.kind not in _KEEPING]
+    crossed = {place: found for place in level.places if (found := level.crossed(place)) is not None}
+    # What is joined by a filter's condition alone is dropped by the filter, and is more than can be looked through.
+    by_filter = any(place in crossed for place in level.places)
+    may_drop = [
+        (at, place)
+        for at, place in enumerate(level.places)
+        if at and place.node.kind not in KEEPING and not (by_filter and is_cross(place.node.plan))
+    ]
     first = level.places[0]
-    if gone and first.node.children:  # an operator that looks its rows up may find that it has none of a seed's
+    if first.node.children:  # an operator that looks its rows up may find that it has none of a seed's
         here = level.numbers(level.holding(first))
         lost = [n for n in gone if n not in here]
         if lost:
@@ -124,7 +132,9 @@ def _dropped(to: SqlLineage, level: Level, gone: list[int]) -> Iterator[tuple[Pl
         last = place is may_drop[-1][1]
         here = set() if last else level.numbers(level.holding(place))
         lost = [n for n in gone if n not in here]
-        if lost:
+        if lost and place in crossed:
+            yield place, _unmet(to, level, place, crossed[place], lost)
+        elif lost:
             before = level.places[at - 1]
             yield place, _reasons(to, place, level.holding(before), level.seeds.number, lost)
         gone = [n for n in gone if n in here]
@@ -220,21 +230,70 @@ def _failed_conditions(to: SqlLineage, place: Place, before: Plan, number: Expr,
     """Each part of the filter's AND, tried on the rows that came to it."""
     c = to.c
     parts = _conjuncts(place.node.plan.condition())
-    tests = [c.alias(part, f"p{i}") for i, part in enumerate(parts)]
-    frame = c.frame(c.project([number, *tests], before))
-    rows = frame.where(F.col(frame.columns[0]).isin(gone)).collect()
-    # A row may be behind several that are filtered (a window's): the one that came closest to being kept says why.
-    closest: dict[int, list[str]] = {}
-    for row in rows:
-        failed = [readable(part.sql()) for part, value in zip(parts, row[1:], strict=True) if value is not True]
-        if row[0] not in closest or len(failed) < len(closest[row[0]]):
-            closest[row[0]] = failed
+    closest = _closest(to, c.filter(c.one_of(number, gone) or c.true, before), number, parts) or {}
     reasons = {n: " and ".join(f"{text} is not true" for text in failed) for n, failed in closest.items()}
     for part in parts:
         for n, winner in _winners(to, place, part, before, number, gone).items():
             if readable(part.sql()) in reasons.get(n, ""):
                 reasons[n] += f": {winner}"
     return {n: reasons.get(n, readable(place.node.text)) for n in gone}
+
+
+def _closest(to: SqlLineage, rows: Plan, number: Expr, parts: Sequence[Expr]) -> dict[int, list[str]] | None:
+    """Which parts of a condition are not true of each seed; None where too many rows hold them.
+
+    A row may be behind several (a window's, a join's): the one that came closest to being kept tells."""
+    c = to.c
+    tests = [c.alias(part, f"p{i}") for i, part in enumerate(parts)]
+    told = c.frame(c.limit(_MOST_LOOKED_AT + 1, c.project([number, *tests], rows))).collect()
+    if len(told) > _MOST_LOOKED_AT:
+        return None
+    closest: dict[int, list[str]] = {}
+    for row in told:
+        failed = [readable(part.sql()) for part, value in zip(parts, row[1:], strict=True) if value is not True]
+        if row[0] not in closest or len(failed) < len(closest[row[0]]):
+            closest[row[0]] = failed
+    return closest
+
+
+def _unmet(to: SqlLineage, level: Level, place: Place, crossed: Crossed, gone: list[int]) -> dict[int, str]:
+    """The same where tables are joined by the filter's condition alone: table by table, each by the part of the
+    condition that ties it to those before, until a part is not true of any rows that go together."""
+    c, number = to.c, level.seeds.number
+    left = _conjuncts(place.node.plan.condition())
+    others = list(crossed.others)
+    rows = crossed.seeds
+    met: list[Expr] = []
+    tie: Expr | None = None
+    reasons: dict[int, str] = {}
+    while True:
+        have = {id_of(a) for a in c.output(rows)}
+        parts = [part for part in left if c.references(part) <= have]
+        failed = _closest(to, c.filter(c.conjunction(met), rows) if met else rows, number, parts)
+        if failed is None:
+            break
+        for n in [n for n in gone if n not in reasons]:
+            if failed.get(n):
+                reasons[n] = " and ".join(f"{text} is not true" for text in failed[n])
+            elif n not in failed and tie is not None:
+                reasons[n] = f"no partner meets {readable(tie.sql())}"
+        left = [part for part in left if not c.references(part) <= have]
+        found = next(((part, table) for part in left for table in others if _ties(c, part, have, table)), None)
+        if found is None or len(reasons) == len(gone):
+            break
+        tie, table = found
+        met += [*parts, tie]
+        left = [part for part in left if part is not tie]
+        others = [other for other in others if other is not table]
+        rows = c.join(crossed.constants if rows is crossed.seeds else rows, table, "inner", None)
+    return {n: reasons.get(n, readable(place.node.text)) for n in gone}
+
+
+def _ties(c: Catalyst, part: Expr, have: set[int], table: Plan) -> bool:
+    """Whether a part of a condition is an equality of what is there and one more table."""
+    needed = c.references(part)
+    there = {id_of(a) for a in c.output(table)}
+    return class_name(part) in ("EqualTo", "EqualNullSafe") and bool(needed & have) and needed - have <= there
 
 
 def _conjuncts(condition: Expr) -> list[Expr]:

@@ -87,7 +87,7 @@ class Pending:
         self._told: dict[str, Any] = {}
         if plan is not None and self.why is None:
             try:
-                self._prepare(put_back(c, plan))
+                self._prepare(plans.as_read(c, put_back(c, plan)))
             except Exception as problem:
                 self.why = f"its query could not be kept ({first_line(problem)})"
         self._before = self._files() if before is None else before

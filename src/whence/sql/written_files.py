@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from whence.model import WhenceError
 from whence.model.flow import Answer, RecordId, Records, Site, Step, equal_records
+from whence.model.verdict import Verdict
 from whence.spark.allowed import names_class, reading_options
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.flow import SqlFlow, SqlTaken, equal_to
@@ -92,6 +93,11 @@ class WrittenFlow:
         touched = self._lines.take(site, found.ids())
         widened = equal_records(site, touched.count(), len(values))
         return Answer({site: touched}, (*widened, *answer.widened), answer.ended)
+
+    def verify(self, asked: Records, answer: Answer) -> Verdict:
+        """The query on the witnesses alone must give the rows that the lines are."""
+        flow, records, _ = self._asked(asked)
+        return flow.verify(records, flow.backward(records))
 
     def at(self, step: Step, asked: Records) -> Records:
         flow, records, _ = self._asked(asked)

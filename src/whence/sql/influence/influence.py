@@ -19,7 +19,7 @@ from whence.sql.blocks import told_by
 from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.influence.one_by_one import ROW_BY_ROW, WORLD, asked_values, one_by_one
-from whence.sql.influence.worlds import NO_WORLD, Changed, Full, NoWorlds, Removal, Worlds
+from whence.sql.influence.worlds import NO_WORLD, SENT, Changed, Full, NoWorlds, Removal, Worlds
 from whence.sql.line_rows import places_of, why_not_by_byte
 from whence.sql.sources import FILE, ROW, identify
 
@@ -81,7 +81,10 @@ def _of_source(
     outcomes = _in_all_worlds(lineage, found, position, places, worlds, count) if count else None
     if outcomes is None:
         outcomes = one_by_one(lineage, found, position, name, places, worlds)
+    few = count <= SENT
     renamed = worlds.withColumnsRenamed({i: f"of_{i}" for i in ids})
+    if few:
+        renamed = F.broadcast(renamed)
     asked = pairs.join(renamed, [F.col(i) == F.col(f"of_{i}") for i in ids]).drop(*[f"of_{i}" for i in ids])
     values = _values(found, position)
     told = (
@@ -95,7 +98,8 @@ def _of_source(
     if count <= _MOST_LINES and (lines := _lines(c, places, worlds)) is not None:
         told = told.join(F.broadcast(lines), list(ids), "left").withColumn("record", F.coalesce("line", "record"))
     told = told.withColumn("influence", F.col("value") - F.col("without"))
-    return _with_rows(c, told, ids, name, places[0], in_columns=in_columns)
+    wanted = worlds.select(*ids)
+    return _with_rows(c, told, F.broadcast(wanted) if few else wanted, name, places[0], in_columns=in_columns)
 
 
 def _lines(c: Catalyst, places: Sequence[ReadingPlace], worlds: DataFrame) -> DataFrame | None:
@@ -127,16 +131,20 @@ def _values(found: Evaluation, position: int) -> DataFrame:
 
 
 def _with_rows(
-    c: Catalyst, told: DataFrame, ids: Sequence[str], name: str, place: ReadingPlace, *, in_columns: bool
+    c: Catalyst, told: DataFrame, wanted: DataFrame, name: str, place: ReadingPlace, *, in_columns: bool
 ) -> DataFrame:
-    """With the witnesses' own values: as columns of their own, or as one column of JSON where sources differ."""
+    """With the witnesses' own values: as columns of their own, or as one column of JSON where sources differ.
+
+    `wanted`: the identities of the witnesses, so that no other row of the source is sorted or sent."""
+    ids = wanted.columns
     leaf = identify(c, place.leaf)
     fresh = [c.alias(a, f"whence_own{i}") for i, a in enumerate(leaf.columns)]
     identity = [c.alias(a, f"whence_of{i}") for i, a in enumerate(leaf.ids)]
     own = c.frame(c.project([*fresh, *identity], leaf.plan))
-    if place.leaf.kind == "LogicalRelation" or len(ids) > 1:
-        own = own.dropDuplicates([f"whence_of{i}" for i in range(len(ids))])  # rows told by their contents may be equal
     condition = [F.col(one) == F.col(f"whence_of{i}") for i, one in enumerate(ids)]
+    own = own.join(wanted, condition, "leftsemi")
+    if place.dataset.by_contents:
+        own = own.dropDuplicates([f"whence_of{i}" for i in range(len(ids))])  # equal rows have one identity
     columns = [a.name() for a in leaf.columns]
     shown = [F.col(f"whence_own{i}") for i in range(len(columns))]
     joined = told.join(own, condition, "left").withColumn("source", F.lit(name))

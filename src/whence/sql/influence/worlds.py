@@ -27,6 +27,8 @@ NO_WORLD = -1
 
 # So many rows, over all worlds, are computed for one answer.
 MOST_ROWS = 100_000_000
+# Up to this many witnesses are sent to every executor: Spark does not know how few they are, and would sort the source.
+SENT = 200_000
 
 _SAME_ROWS = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "RepartitionByExpression", "Repartition")
 _ROW_BY_ROW = (*_SAME_ROWS, "Project", "Filter", "Generate", "Union", "Expand")
@@ -163,7 +165,10 @@ class Worlds:
             pairs = [c.equal(a, other.toAttribute()) for a, other in zip(link.attrs, theirs, strict=True)]
             same = c.conjunction([*pairs, *in_branch(c, link.when)])
             kind = "inner" if self._alone and link.always else "leftouter"
-            plan = c.join(plan, c.project([*theirs, number], self._worlds), kind, same)
+            worlds = c.project([*theirs, number], self._worlds)
+            if self._count <= SENT:
+                worlds = c.plan_of(F.broadcast(c.frame(worlds)))
+            plan = c.join(plan, worlds, kind, same)
             missing.append(number.toAttribute())
         if not missing:
             raise NoWorlds
@@ -171,6 +176,15 @@ class Worlds:
         return Removal(c.project(carried, plan), tuple(missing), ids)
 
     # --- group by group
+
+    def _needed(self, node: Node, below: Removal) -> Plan:
+        """What a grouping needs of its rows: Spark would read the other columns too, since the rows are kept."""
+        c = self._c
+        if node.kind != "Aggregate":
+            return below.plan
+        wanted = c.references(node.plan) | {id_of(a) for a in below.missing_in}
+        wanted |= {id_of(a) for attrs in below.ids.values() for a in attrs}
+        return c.project([a for a in c.output(below.plan) if id_of(a) in wanted], below.plan)
 
     def _of_groups(self, node: Node, below: Removal) -> Changed | None:
         c = self._c
@@ -182,7 +196,7 @@ class Worlds:
             keys = c.output(node.children[0].plan)
         else:
             return None
-        below = replace(below, plan=c.plan_of(c.materialise(below.plan)))
+        below = replace(below, plan=c.plan_of(c.materialise(self._needed(node, below))))
         affected = self._affected(below, keys)
         if node.kind != "Aggregate":
             return self._recomputed(node, below, keys, affected)

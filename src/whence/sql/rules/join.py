@@ -46,15 +46,15 @@ def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     names = {id_of(a) for a in c.items(condition.references().toSeq())} if condition is not None else set()
     keys = [a for a in c.output(node.children[0].plan) if id_of(a) in names]
     block = build.block(node.children[1])
-    equalities = [] if condition is None else _equalities(c, condition, keys)
-    matches = make_lookup(c, node, kept.plan, block, keys, condition, equalities)
+    pairs = [] if condition is None else equalities(c, condition, keys)
+    matches = make_lookup(c, node, kept.plan, block, keys, condition, pairs)
     return Annotated(matches.plan, (*kept.links, *matches.links))
 
 
-def _equalities(c: Catalyst, condition: Expr, keys: Sequence[Attr]) -> list[tuple[Attr, Expr]]:
+def equalities(c: Catalyst, condition: Expr, keys: Sequence[Attr]) -> list[tuple[Attr, Expr]]:
     """The keys that the condition wants to equal something of the other side."""
     if class_name(condition) == "And":
-        return [pair for part in c.children(condition) for pair in _equalities(c, part, keys)]
+        return [pair for part in c.children(condition) for pair in equalities(c, part, keys)]
     if class_name(condition) not in ("EqualTo", "EqualNullSafe"):
         return []
     by_id = {id_of(key): key for key in keys}

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F
 
 from whence.model import NonDeterministic, operators
+from whence.sql import gathered
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
-from whence.sql.computed_before import computed
 from whence.sql.tree import Node, place_of, rebuild
 
 
@@ -121,7 +121,8 @@ def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
     keyed = c.extend(child.plan, keys)
     position = c.alias(c.position(), "whence_position")
     first = c.limit(count, c.with_children(order.plan, [keyed]))
-    found = computed(c, c.extend(first, [position]))  # one partition, in order: positions run from 0
+    # one partition, in order: positions run from 0
+    found = gathered.computed(c, c.extend(first, [position]), child.links)
     return _Top(found, keyed, [k.toAttribute() for k in keys], position.toAttribute())
 
 
@@ -155,7 +156,10 @@ def _ties_at(build: Builder, top: _Top, cut: int) -> bool:
     c = build.c
     wanted = c.disjunction([c.expression("EqualTo", top.at, c.long(p)) for p in (cut - 1, cut)])
     keys = [c.alias(key, f"k{i}") for i, key in enumerate(top.keys)]
-    rows = c.small_frame(c.project(keys, c.filter(wanted, top.plan)))
+    two = c.project(keys, c.filter(wanted, top.plan))
+    if (known := c.is_tied(two)) is not None:
+        return known
+    rows = c.small_frame(two)
     pair = rows.agg(F.collect_list(F.struct(*rows.columns)).alias("pair"))
     (tied,) = pair.select(F.expr("size(pair) = 2 AND get(pair, 0) <=> get(pair, 1)")).collect()[0]
     return bool(tied)
