@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -18,27 +18,41 @@ def working(what: str) -> Iterator[None]:
     """A spinner with one line of text while the block runs, on a terminal or in a notebook; silent elsewhere.
 
     The text is shown as it is. Nested work changes the text and gives it back."""
-    what = visible(what).replace("[", r"\[")  # rich reads it as markup
-    status = getattr(_local, "status", None)
-    if status is not None:
-        before = status.status
-        status.update(what)
+    what = visible(what)
+    if getattr(_local, "status", None) is not None:
+        before = _local.what
+        _say(what)
         try:
             yield
         finally:
-            status.update(before)
+            _say(before)
         return
     if not _watched():
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what) as status:
-        _local.status = status
+    with Console(stderr=True).status("") as status:
+        _local.status, _local.below = status, []
+        _say(what)
         try:
             yield
         finally:
             _local.status = None
+
+
+def so_far(lines: Sequence[str]) -> None:
+    """What is known already of what is worked out: it stands below the spinner, and is gone with it."""
+    if getattr(_local, "status", None) is not None:
+        _local.below = list(lines)
+        _say(_local.what)
+
+
+def _say(what: str) -> None:
+    from rich.text import Text
+
+    _local.what = what
+    _local.status.update(Text("\n".join([what, *_local.below])))
 
 
 def _watched() -> bool:

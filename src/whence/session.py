@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from whence.model import ConnectUnsupported, ForeignDataFrame, SessionClosed, WhenceError
-from whence.model.quiet import FACTS, require_running
+from whence.model.quiet import FACTS
 from whence.spark.release import require_classic
+from whence.spark.sessions import is_classic, is_frame, is_frame_of, require_running
 from whence.store import Store
 from whence.store.location import DEFAULT_STORE
 from whence.store.relay import Relay
@@ -69,10 +70,10 @@ class Session:
     def _begin(self, spark: SparkSession, store: str | Path | None) -> None:
         self._spark = spark
         self._store = Store.at(store)
-        is_classic = hasattr(spark, "_jsparkSession")
-        self._relay = _relay_of(spark) if is_classic else Relay("127.0.0.1", "127.0.0.1", 0)
+        has_jvm = is_classic(spark)
+        self._relay = _relay_of(spark) if has_jvm else Relay("127.0.0.1", "127.0.0.1", 0)
         if self._store.location.is_elsewhere:
-            if not is_classic:
+            if not has_jvm:
                 raise ConnectUnsupported(
                     f"A store at {self._store.location}", "its files are reached with Spark's own file systems"
                 )
@@ -327,8 +328,7 @@ class Session:
             return self._catalyst
 
     def _require_ours(self, df: DataFrame) -> None:
-        theirs = getattr(getattr(df, "sparkSession", None), "_sc", None)
-        if not hasattr(df, "_jdf") or theirs is not self._spark._sc:
+        if not is_frame_of(df, self._spark):
             raise ForeignDataFrame(
                 "This is not a DataFrame of the Spark application that whence is attached to. "
                 "Attach to its own session: whence.attach(df.sparkSession)."
@@ -420,7 +420,7 @@ class Session:
         """Trace the worst outputs of an actor or a query, exclude what made them at the best stage, run again."""
         from whence.debug.clean import clean, clean_frame
 
-        if hasattr(root, "_jdf"):
+        if is_frame(root):
             return clean_frame(self, root, *args, **options)
         return clean(self.actors, root, *args, **options)
 

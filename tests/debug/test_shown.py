@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import sys
 import warnings
@@ -163,6 +164,7 @@ def test_nothing_asks_for_widgets_in_a_notebook(monkeypatch: pytest.MonkeyPatch)
 
 def test_errors_in_a_notebook_show_the_users_lines_alone(spark: SparkSession, tmp_path: Path) -> None:
     shells = pytest.importorskip("IPython.core.interactiveshell", reason="the package ipython is not installed")
+    names = dict(vars(builtins))
     shell = shells.InteractiveShell.instance(colors="nocolor")
     try:
         with whence.attach(spark, store=tmp_path / "store") as w:
@@ -173,6 +175,9 @@ def test_errors_in_a_notebook_show_the_users_lines_alone(spark: SparkSession, tm
                 shell.run_cell("1 / 0")
     finally:
         shells.InteractiveShell.clear_instance()
+        # A shell says for the rest of the process that there is one, and other libraries go by that.
+        for name in vars(builtins).keys() - names.keys():
+            delattr(builtins, name)
     text = out.getvalue()
     assert "this is of the type int" in text
     assert "session.py" not in text

@@ -57,6 +57,7 @@ class ArrayRuns:
 
     def close(self) -> None:
         """What was fetched or written here goes; the store has it."""
+        self.shelf.settle()
         if self._here is not None:
             shutil.rmtree(self._here, ignore_errors=True)
 

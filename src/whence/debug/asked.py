@@ -14,6 +14,7 @@ from whence.model.flow import Flow, Records
 from whence.model.text import visible
 from whence.rdd import LineageRDD
 from whence.rdd.flow import RddFlow
+from whence.spark.sessions import is_frame
 from whence.sql.flow import SqlFlow
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def flow_of(
 
 def require_frame(asked: Any) -> None:
     """A DataFrame of Spark, of whichever session; other things get a sentence that says what to give."""
-    if hasattr(asked, "_jdf") or hasattr(asked, "_plan"):
+    if is_frame(asked) or hasattr(asked, "_plan"):
         return
     kind = type(asked)
     if kind.__module__.startswith("pandas."):

@@ -36,7 +36,7 @@ def _behind(leg: Leg, site: Site) -> dict[str, list[tuple[str, str]]]:
         narrowed = getattr(records, "in_files", None)
         here = narrowed(crossing.files) if narrowed is not None and crossing.files else records
         ids = ids_in(records, crossing.files)
-        if crossing.ask is not None:
+        if crossing.ask is not None and crossing.each is None:
             raise WhenceError(
                 f"The records of {site.name} are handed on by their values, so that it is not told which of them came "
                 "from which. Ask for fewer rows at a time, and for their sources."
@@ -47,11 +47,13 @@ def _behind(leg: Leg, site: Site) -> dict[str, list[tuple[str, str]]]:
                 f"goes up to {MOST}. Ask for fewer rows."
             )
         told = here.first_records(len(ids)) if hasattr(here, "first_records") else ["#".join(map(str, i)) for i in ids]
+        there = None if crossing.each is None else crossing.each(here)
         for one, text in zip(ids, told, strict=True):
-            found[text] += [("/".join([name]), "#".join(map(str, i))) for name, i in _ends_of(behind, one)]
+            asked = [one] if there is None else there[one]
+            found[text] += [(name, "#".join(map(str, i))) for name, i in _ends_of(behind, asked)]
     return found
 
 
-def _ends_of(leg: Leg, one: RecordId) -> list[tuple[str, RecordId]]:
-    alone = Leg(leg.flow, leg.flow.take(leg.asked.site, [one]), leg.crossings, leg.depth)
+def _ends_of(leg: Leg, asked: list[RecordId]) -> list[tuple[str, RecordId]]:
+    alone = Leg(leg.flow, leg.flow.take(leg.asked.site, asked), leg.crossings, leg.depth)
     return [(site.name, i) for _, site, records in alone.ends() for i in records.ids()]

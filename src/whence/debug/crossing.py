@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 from whence.model import WhenceError
 from whence.model.flow import Answer, Flow, Gathers, InFiles, Queried, RecordId, Records, Site, roots_of, told_by
 from whence.store.producers import Producers, Product
 
 Opener = Callable[[Product], "Flow"]
+T = TypeVar("T")
+Known: TypeAlias = "dict[int, dict[Site, frozenset[RecordId]]]"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Crossing:
     files: frozenset[str] = frozenset()
     ask: Callable[[Records], tuple[Flow, Records, tuple[str, ...]]] | None = None
     """Where identities mean nothing to the other flow: the question for it, and what may widen the answer there."""
+    each: Callable[[Records], Mapping[RecordId, list[RecordId]]] | None = None
+    """The same record by record: which of the other flow each of these is."""
     arrive: Callable[[Records], tuple[list[RecordId], tuple[str, ...]]] | None = None
     """The same on the way forward: which records of `site` these of the other flow are."""
 
@@ -136,17 +141,90 @@ def seeds_of(answer: Answer) -> Seeds:
 
 def touched(crossings: Crossings, to: Flow, seeds: Seeds) -> Answer:
     """The records of `to`'s outputs that the seeds touch, by whatever flows lie between."""
-    widened: list[str] = []
-    ended: list[str] = []
-    arrived = [
-        to.take(site, ids) for site in to.inputs if (ids := arriving(crossings, to, site, seeds, widened, ended))
-    ]
-    answer = forward_all(to, arrived)
-    return Answer(
-        answer.found,
-        tuple(dict.fromkeys([*widened, *answer.widened])),
-        tuple(dict.fromkeys([*ended, *answer.ended])),
-    )
+    return _stable(crossings, seeds, lambda walk: walk.touched(to))
+
+
+def arriving(
+    crossings: Crossings, flow: Flow, site: Site, seeds: Seeds, widened: list[str], ended: list[str]
+) -> list[RecordId]:
+    """Which records of an input the seeds are, or touch."""
+
+    def ask(walk: _Walk) -> tuple[list[RecordId], list[str], list[str]]:
+        notes: tuple[list[str], list[str]] = [], []
+        return walk.arriving(flow, site, *notes), *notes
+
+    ids, more, why = _stable(crossings, seeds, ask)
+    widened += more
+    ended += why
+    return ids
+
+
+def _stable(crossings: Crossings, seeds: Seeds, ask: Callable[[_Walk], T]) -> T:
+    """A program may read again what it saved before: then its own outputs are among what arrives at it, and it is asked
+    until that brings no more."""
+    known: Known = {}
+    while True:
+        walk = _Walk(crossings, seeds, known)
+        found = ask(walk)
+        if not walk.grown:
+            return found
+
+
+@dataclass
+class _Walk:
+    """`known`: of flows that lie behind themselves, which of their outputs are touched, as far as it was found out."""
+
+    crossings: Crossings
+    seeds: Seeds
+    known: Known
+    grown: bool = False
+    _within: list[Flow] = field(default_factory=list)
+    _met: set[int] = field(default_factory=set)
+
+    def touched(self, to: Flow) -> Answer:
+        widened: list[str] = []
+        ended: list[str] = []
+        self._within.append(to)
+        arrived = [to.take(site, ids) for site in to.inputs if (ids := self.arriving(to, site, widened, ended))]
+        self._within.pop()
+        answer = forward_all(to, arrived)
+        if id(to) in self._met:
+            found = {site: frozenset(records.ids()) for site, records in answer.found.items()}
+            self.grown |= found != self.known.get(id(to), {})
+            self.known[id(to)] = found
+        return Answer(
+            answer.found,
+            tuple(dict.fromkeys([*widened, *answer.widened])),
+            tuple(dict.fromkeys([*ended, *answer.ended])),
+        )
+
+    def arriving(self, flow: Flow, site: Site, widened: list[str], ended: list[str]) -> list[RecordId]:
+        ids = self.seeds.at(flow, site)
+        behind, why = self.crossings.behind(flow, site)
+        ended += why
+        for crossing in behind:
+            records = self._outputs(crossing, widened, ended)
+            if records is None:
+                continue
+            if crossing.arrive is not None:
+                there, more = crossing.arrive(records)
+                ids += there
+                widened += more
+            else:
+                ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
+        return list(dict.fromkeys(ids))
+
+    def _outputs(self, crossing: Crossing, widened: list[str], ended: list[str]) -> Records | None:
+        """What the seeds touch of a flow behind, where this input was made."""
+        flow = crossing.flow
+        if any(flow is one for one in self._within):
+            self._met.add(id(flow))
+            known = self.known.get(id(flow), {}).get(crossing.output)
+            return flow.take(crossing.output, known) if known else None
+        answer = self.touched(flow)
+        widened += answer.widened
+        ended += answer.ended
+        return answer.found.get(crossing.output)
 
 
 def forward_all(flow: Flow, seeds: list[Records]) -> Answer:
@@ -167,34 +245,14 @@ def forward_all(flow: Flow, seeds: list[Records]) -> Answer:
     )
 
 
-def arriving(
-    crossings: Crossings, flow: Flow, site: Site, seeds: Seeds, widened: list[str], ended: list[str]
-) -> list[RecordId]:
-    """Which records of an input the seeds are, or touch."""
-    ids = seeds.at(flow, site)
-    behind, why = crossings.behind(flow, site)
-    ended += why
-    for crossing in behind:
-        answer = touched(crossings, crossing.flow, seeds)
-        widened += answer.widened
-        ended += answer.ended
-        for output, records in answer.found.items():
-            if output != crossing.output:
-                continue
-            if crossing.arrive is not None:
-                there, more = crossing.arrive(records)
-                ids += there
-                widened += more
-            else:
-                ids += [one for one in records.ids() if not crossing.files or one[0] in crossing.files]
-    return list(dict.fromkeys(ids))
-
-
-def reaches(crossings: Crossings, flow: Flow, seeds: Seeds) -> bool:
+def reaches(crossings: Crossings, flow: Flow, seeds: Seeds, seen: frozenset[int] = frozenset()) -> bool:
     """Whether the seeds are among what this flow, or any flow behind it, reads."""
+    if id(flow) in seen:
+        return False
     for site in flow.inputs:
         if seeds.at(flow, site):
             return True
-        if any(reaches(crossings, crossing.flow, seeds) for crossing in crossings.behind(flow, site)[0]):
+        behind = crossings.behind(flow, site)[0]
+        if any(reaches(crossings, crossing.flow, seeds, seen | {id(flow)}) for crossing in behind):
             return True
     return False

@@ -14,7 +14,7 @@ from whence.model.flow import Flow, RecordId, Records, Site, equal_records
 from whence.rdd.flow import RddFlow
 from whence.rdd.opening import handed_over
 from whence.sql.flow import SqlFlow, SqlRecords, equal_to
-from whence.sql.handed import records_of, told_of
+from whence.sql.handed import pairs_of, records_of, told_of
 from whence.sql.lineage import SqlLineage
 
 if TYPE_CHECKING:
@@ -61,12 +61,16 @@ class Living:
             assert isinstance(records, SqlRecords)
             return flow, flow.take(handed.site, records_of(c, handed, place, records.identities())), ()
 
+        def each(records: Records) -> dict[RecordId, list[RecordId]]:
+            assert isinstance(records, SqlRecords)
+            return pairs_of(c, handed, place, records.identities())
+
         def arrive(records: Records) -> tuple[list[RecordId], tuple[str, ...]]:
             ids = records.ids()
             told, equal = told_of(c, handed, place, ids)
             return list(told), equal_records(site, equal, len(ids))
 
-        return Crossing(site, flow, handed.site, ask=ask, arrive=arrive)
+        return Crossing(site, flow, handed.site, ask=ask, each=each, arrive=arrive)
 
     def _query_behind(self, program: RddFlow, site: Site) -> Crossing | None:
         frame = program.frame_of(site)

@@ -49,7 +49,7 @@ def _known(catalog: Catalog, name: str) -> str | None:
 
 
 def _read(spark: SparkSession, path: str) -> DataFrame:
-    kinds = _kinds(path)
+    kinds = kinds_of(path)
     if kinds == {"csv"}:
         return spark.read.option("header", True).csv(path)
     if len(kinds) == 1:
@@ -60,7 +60,7 @@ def _read(spark: SparkSession, path: str) -> DataFrame:
     )
 
 
-def _kinds(path: str) -> set[str]:
+def kinds_of(path: str) -> set[str]:
     parsed = urlparse(path)
     local = unquote(parsed.path) if parsed.scheme in ("", "file") else None
     if local is None or not os.path.isdir(local):

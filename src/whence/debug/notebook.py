@@ -71,7 +71,7 @@ def show_trace(trace: Trace, height: int = HEIGHT) -> Shown:
     sources = []
     for name, count in trace.witness_counts.items():
         rows, lines = trace.first_placed(name, FIRST_ROWS) if count else ([], [])
-        columns, first = list(trace.sources[name].columns), plain_rows(rows)
+        columns, first = trace.columns_of(name), plain_rows(rows)
         if lines:
             columns, first = [PLACE, *columns], tuple((line, *row) for row, line in zip(first, lines, strict=True))
         sources.append({"name": name, "rows": count, "columns": columns, "first": first})
@@ -79,17 +79,11 @@ def show_trace(trace: Trace, height: int = HEIGHT) -> Shown:
     told = {"steps": steps, "sources": sources, "exact": trace.exact, "notes": list(trace.notes)}
     witnesses = sum(trace.witness_counts.values())
     summary = f"Trace {title}: {_many(len(steps), 'step')}, {_many(witnesses, 'witness', 'witnesses')}"
-    return Shown(title, document(title, {"trace": told}) or _tables_of(trace), summary, height)
+    return Shown(title, document(title, {"trace": told}) or trace._repr_html_(), summary, height)
 
 
 def _many(count: int, one: str, more: str = "") -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
-
-
-def _tables_of(trace: Trace) -> str:
-    from whence.debug.show import as_html
-
-    return as_html(trace)
 
 
 def show_lineage(

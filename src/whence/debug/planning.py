@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whence.model import UnknownDataset
+from whence.spark.sessions import is_frame
 from whence.sql import Catalyst
 from whence.store.catalog import Catalog
 from whence.strategy import BACKWARD, DIRECTIONS, Cost, Limits, NoSuchStep, NoWay, Plan, Question, choose
@@ -98,7 +99,7 @@ class _Steps:
 
     def key(self, step: Any) -> str:
         """The name of a step that the user names or holds."""
-        if hasattr(step, "_jdf"):
+        if is_frame(step):
             return self._query(step)
         if hasattr(step, "getLineage") and hasattr(step, "node"):
             return self._result(step)
@@ -129,7 +130,7 @@ class _Steps:
 
     def named(self, step: object) -> str | None:
         """The same for a finished plan: a step that it does not know has no name."""
-        if hasattr(step, "_jdf"):
+        if is_frame(step):
             from whence.sql.planning import same
 
             c = self.rooms.catalyst()

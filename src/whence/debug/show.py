@@ -5,7 +5,7 @@ Operators in a row stand below each other; only where inputs meet the tree goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from whence.model.html import html_table
 from whence.model.text import readable, visible
-from whence.progress import working
+from whence.progress import so_far, working
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -35,7 +35,7 @@ class _StepLine:
     operator: str
     text: str
     depth: int
-    rows: int
+    rows: int | None = None
 
 
 @dataclass
@@ -68,13 +68,19 @@ class Picture:
 
 
 def picture_of(trace: Trace) -> Picture:
-    counts = trace.step_counts()
-    steps = tuple(
-        _StepLine(step.operator, step.text, step.depth, count) for step, count in zip(trace.steps, counts, strict=True)
-    )
-    with working("reading the first witness rows"):
-        sources = tuple(_source(trace, name, count) for name, count in trace.witness_counts.items())
-    return Picture(trace.direction, trace.widened, trace.ended, steps, sources, trace.reruns)
+    """What takes its time is shown as it comes, where somebody waits for it: the tree, its counts, rows of sources."""
+    top = title(trace.direction)
+    with working("tracing"):
+        steps = tuple(_StepLine(step.operator, step.text, step.depth) for step in trace.steps)
+        so_far(shown := tree_lines(steps, top))
+        steps = tuple(replace(step, rows=rows) for step, rows in zip(steps, trace.step_counts(), strict=True))
+        so_far(shown := tree_lines(steps, top))
+        sources: list[_SourceTable] = []
+        with working("reading the first witness rows"):
+            for name, count in trace.witness_counts.items():
+                sources.append(_source(trace, name, count))
+                so_far(shown := [*shown, *_source_lines(sources[-1])])
+        return Picture(trace.direction, trace.widened, trace.ended, steps, tuple(sources), trace.reruns)
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:
@@ -83,19 +89,23 @@ def _source(trace: Trace, name: str, count: int) -> _SourceTable:
     return _SourceTable(name, count, columns, tuple(rows), tuple(place.rsplit("/", 1)[-1] for place in places))
 
 
-def as_text(trace: Trace) -> str:
-    picture = picture_of(trace)
-    out = StringIO()
-    console = Console(file=out, width=_WIDTH, force_terminal=False, highlight=False, markup=False, emoji=False)
+def as_text(picture: Picture) -> str:
     lines = tree_lines(picture.steps, title(picture.direction))
     for source in picture.sources:
-        console.print()
-        console.print(f"{visible(source.name)}: {many(source.rows, 'witness', 'witnesses')}")
-        if source.first:
-            console.print(_table(source))
-    console.print()
-    console.print(_exactness(picture))
-    return "\n".join([*lines, out.getvalue().rstrip()])
+        lines += _source_lines(source)
+    return "\n".join([*lines, "", _wrapped(_exactness(picture))])
+
+
+def _source_lines(source: _SourceTable) -> list[str]:
+    lines = ["", _wrapped(f"{visible(source.name)}: {many(source.rows, 'witness', 'witnesses')}")]
+    return [*lines, _wrapped(_table(source))] if source.first else lines
+
+
+def _wrapped(shown: str | Table) -> str:
+    out = StringIO()
+    console = Console(file=out, width=_WIDTH, force_terminal=False, highlight=False, markup=False, emoji=False)
+    console.print(shown)
+    return out.getvalue().rstrip("\n")
 
 
 def title(direction: str) -> str:
@@ -124,7 +134,7 @@ def tree_lines(steps: Sequence[_StepLine], top: str) -> list[str]:
 
 
 def _line(edge: str, step: _StepLine) -> str:
-    count = f"  ({many(step.rows, 'row', 'rows')})"
+    count = "" if step.rows is None else f"  ({many(step.rows, 'row', 'rows')})"
     return edge + readable(step.text, max(_WIDTH - len(edge) - len(count), 20)) + count
 
 
@@ -198,8 +208,7 @@ def many(count: int, one: str, more: str) -> str:
     return f"{count:,} {one if count == 1 else more}"
 
 
-def as_html(trace: Trace) -> str:
-    picture = picture_of(trace)
+def as_html(picture: Picture) -> str:
     lines = tree_lines(picture.steps, title(picture.direction))
     parts = ['<div class="whence-trace" style="font-family: sans-serif; font-size: 90%">']
     parts.append(f'<pre style="font-size: 90%">{escape(chr(10).join(lines))}</pre>')

@@ -4,7 +4,6 @@ It speaks to flows alone (model/flow.py): the one that was asked, and those that
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from whence.debug.frames import frame_of
 from whence.debug.legs import Leg
 from whence.model import Strategy, WhenceError
-from whence.model.flow import Flow, Proves, Queried, Records, Replays, Site, Step, Steps, roots_of
+from whence.model.flow import Flow, Queried, Records, Site, Step, Steps, roots_of
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from whence.debug.explain.explain import Explanation
     from whence.debug.fixture.fixture import Fixture
     from whence.debug.notebook import Shown
+    from whence.debug.show import Picture
     from whence.sql.question import ReadingRows
     from whence.sql.replay import ReplayedStep
 
@@ -49,7 +49,10 @@ class Trace:
         self._spark = spark
         self._before = (tuple(widened), tuple(ended))
         self._find_models = models
+        self._told_apart: dict[str, tuple[DataFrame, DataFrame] | None] = {}
         self.direction = direction
+        # Rows that were looked at: a second look at a trace computes nothing again.
+        self._seen: dict[tuple[str, int], tuple[list[Row], list[str]]] = {}
         self.saver: Callable[[str | None], str] | None = None
         """Writes this trace into the store of the session that it came from."""
         self.session: Attached | None = None
@@ -102,7 +105,17 @@ class Trace:
     @property
     def rows(self) -> DataFrame:
         """The rows that were asked for (backward) or that are touched (forward)."""
-        return frame_of(self._spark, self._leg.asked)
+        return self._rows
+
+    @once
+    def _rows(self) -> DataFrame:
+        rows = frame_of(self._spark, self._leg.asked)
+        return rows if self.direction == "backward" else self._quiet(rows)
+
+    def _quiet(self, rows: DataFrame, leg: Leg | None = None) -> DataFrame:
+        from whence.debug.quiet_rows import quiet
+
+        return quiet((leg or self._leg).flow, rows)
 
     @once
     def _ends(self) -> dict[str, tuple[Leg, Site, Records]]:
@@ -171,7 +184,7 @@ class Trace:
     def at(self, step: Step | int) -> DataFrame:
         """The rows at that step which lie on the way of this trace."""
         leg, own = self._step(step)
-        return frame_of(self._spark, leg.flow.at(own, leg.asked))
+        return self._quiet(frame_of(self._spark, leg.flow.at(own, leg.asked)), leg)
 
     def _step(self, step: Step | int) -> tuple[Leg, Step]:
         number = step if isinstance(step, int) else step.number
@@ -182,6 +195,10 @@ class Trace:
 
     def step_counts(self) -> tuple[int, ...]:
         """How many rows lie on the way at each step."""
+        return self._step_counts
+
+    @once
+    def _step_counts(self) -> tuple[int, ...]:
         counts: list[int] = []
         for leg in self._leg.walk():
             if isinstance(leg.flow, Queried):
@@ -210,12 +227,17 @@ class Trace:
 
     def first_placed(self, source: str, count: int) -> tuple[list[Row], list[str]]:
         """Some witnesses of a source, and where each stands, as file:line; no places where they are not lines."""
-        _, _, records = self._end(source)
-        placed = getattr(records, "first_placed", None)
-        found = None if placed is None else placed(count)
-        if found is None:
-            return self.first_rows(source, count), []
-        return [row for row, _ in found], [place for _, place in found]
+        if (source, count) not in self._seen:
+            _, _, records = self._end(source)
+            placed = getattr(records, "first_placed", None)
+            found = None if placed is None else placed(count)
+            self._seen[source, count] = (
+                (self.first_rows(source, count), [])
+                if found is None
+                else ([row for row, _ in found], [place for _, place in found])
+            )
+        rows, places = self._seen[source, count]
+        return list(rows), list(places)
 
     def first_records(self, source: str, count: int) -> list[str]:
         """Where some witnesses of a source stand: as `associations()` tells a record."""
@@ -294,8 +316,7 @@ class Trace:
         flow = self._queried("replay")
         if steps:
             return iter(flow.steps_again(self._leg.asked))
-        found: DataFrame = flow.run_again(self._leg.asked, drop=False, query=df)
-        return found
+        return self._quiet(flow.run_again(self._leg.asked, drop=False, query=df))
 
     def exclude(
         self, df: DataFrame | None = None, *, source: str | None = None, at: Step | int | None = None
@@ -310,26 +331,21 @@ class Trace:
             leg, own = self._step(at)
             if leg is not self._leg:
                 raise WhenceError(f"Rows can be left out at steps of the asked query; {own} is of {leg.flow.name}.")
-            there: DataFrame = flow.run_again(self._leg.asked, drop=True, query=df, at=own)
-            return there
+            return self._quiet(flow.run_again(self._leg.asked, drop=True, query=df, at=own))
         if source is not None:
             self._end(source)
         if self._leg.crossed:
-            return without(self._spark, self._leg, df, None if source is None else self._end(source)[1])
+            return self._quiet(without(self._spark, self._leg, df, None if source is None else self._end(source)[1]))
         sites = None if source is None else [self._end(source)[1]]
-        found: DataFrame = flow.run_again(self._leg.asked, drop=True, query=df, sites=sites)
-        return found
+        return self._quiet(flow.run_again(self._leg.asked, drop=True, query=df, sites=sites))
 
     def verify(self) -> Verdict:
         """Proof: each flow on the way, run again on the witnesses alone, must give what it was asked for, and `sources`
-        must show the witnesses of every reading."""
-        parts = [_proven(leg) for leg in self._leg.walk()]
-        return Verdict(
-            all(part.ok for part in parts),
-            tuple(row for part in parts for row in part.missing),
-            tuple(row for part in parts for row in part.extra),
-            tuple(note for part in parts for note in part.notes),
-        )
+        must show the witnesses of every reading. What cannot run again here is proven by its own means as far as that
+        goes, and `verdict.proofs` tells of each flow what was found out, and how (docs/crossing.md)."""
+        from whence.debug.proof import proven
+
+        return proven(self._leg.walk())
 
     def influence(self, column: str, source: str | None = None) -> DataFrame:
         """The witnesses ranked, source by source, by how much each moved that column: columns output, source, record,
@@ -337,6 +353,9 @@ class Trace:
 
         Influence is the value that the output has less `without`, the value it would have without the witness."""
         site = None
+        crossed = [name for name, (leg, _, _) in self._ends.items() if leg is not self._leg]
+        if source is None and crossed:
+            source = crossed[0]
         if source is not None:
             leg, site, _ = self._end(source)
             if leg is not self._leg:
@@ -355,11 +374,11 @@ class Trace:
         from whence.debug.explain.explain import explain
 
         name = source or self._source_to_explain()
-        leg, site, records = self._end(name)
-        rows = frame_of(self._spark, records)
-        others = _others(records)
-        if others is None:
+        leg, site, _ = self._end(name)
+        sides = self._sides(name)
+        if sides is None:
             raise WhenceError(f"The other rows of {name} are not known here, so that nothing sets the witnesses apart.")
+        rows, others = sides
         if not with_keys and options.get("columns") is None and isinstance(leg.flow, Queried):
             keys = leg.flow.keys(site)
             options["columns"] = [column for column in rows.columns if column not in keys]
@@ -371,11 +390,19 @@ class Trace:
                 )
         return explain(rows, others, **options)
 
+    def _sides(self, name: str) -> tuple[DataFrame, DataFrame] | None:
+        from whence.debug.explain.sides import sides_of
+
+        if name not in self._told_apart:
+            leg, _, records = self._end(name)
+            self._told_apart[name] = sides_of(self.session, leg.flow, records)
+        return self._told_apart[name]
+
     def _source_to_explain(self) -> str:
         counts = self.witness_counts
         for name in sorted(counts, key=lambda n: -counts[n]):
-            others = _others(self._ends[name][2])
-            if counts[name] and others is not None and not others.isEmpty():
+            sides = self._sides(name) if counts[name] else None
+            if sides is not None and not sides[1].isEmpty():
                 return name
         raise WhenceError(
             "There is nothing to explain: no source of this trace has both witnesses and other rows "
@@ -399,7 +426,13 @@ class Trace:
     def __str__(self) -> str:
         from whence.debug.show import as_text
 
-        return as_text(self)
+        return as_text(self._picture)
+
+    @once
+    def _picture(self) -> Picture:
+        from whence.debug.show import picture_of
+
+        return picture_of(self)
 
     def show(self, *, height: int = 520) -> Shown:
         """Its steps as a graph and its first witness rows as tables, for a notebook (docs/page.md)."""
@@ -410,32 +443,11 @@ class Trace:
     def _repr_html_(self) -> str:
         from whence.debug.show import as_html
 
-        return as_html(self)
+        return as_html(self._picture)
 
 
 def _once_each(notes: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(notes))
-
-
-def _others(records: Records) -> DataFrame | None:
-    others = getattr(records, "others", None)
-    return None if others is None else others()
-
-
-def _proven(leg: Leg) -> Verdict:
-    flow = leg.flow
-    if isinstance(flow, Proves):
-        return flow.verify(leg.asked, leg.answer)
-    if not isinstance(flow, Replays):
-        return Verdict(False, notes=(f"{flow.name} cannot be run again here, so its part of the way is not proven",))
-    try:
-        again = flow.replay(keep=leg.answer.found)
-    except WhenceError as why:
-        return Verdict(False, notes=(f"{flow.name} cannot be run again here, so its part is not proven: {why}",))
-    wanted = Counter(map(repr, (value[0] if len(value) == 1 else value for value in leg.asked.values())))
-    given = Counter(map(repr, again.collect()))
-    missing = tuple((wanted - given).elements())  # it may well give more: only some of its records were asked for
-    return Verdict(not missing, missing)
 
 
 class _Sources(Mapping[str, "DataFrame"]):

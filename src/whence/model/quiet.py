@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from whence.model.errors import ForeignDataFrame
-
 QUIET = "whence-quiet"
 """The job tag of work that is not the user's own: a trace's queries, or what happens inside a call that is one run
 already. The watcher leaves it out of the catalogue."""
@@ -21,15 +19,6 @@ FACTS = "whence-facts"
 
 FACT_COLUMN = "whence_fact_"
 """How the columns of what SQL capture keeps in Spark's cache are called, before their number."""
-
-
-def require_running(spark: Any) -> None:
-    """A sentence in place of what py4j says where the session was stopped."""
-    if spark._sc._jsc is None:
-        raise ForeignDataFrame(
-            "The Spark session that whence is attached to was stopped, and its DataFrames and traces with it. Start "
-            "another session and attach to that: whence.attach(spark)."
-        )
 
 
 class _Here(threading.local):

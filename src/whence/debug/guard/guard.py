@@ -31,21 +31,13 @@ from whence.debug.guard.findings_worker import Drop
 from whence.debug.guard.functions import (
     Placed,
     PythonNode,
-    command_of,
-    failed_partition,
     input_split,
-    insert_query,
     is_file,
-    put_back,
     python_functions,
-    raw_command,
     rdd_nodes,
     rdd_over,
     row_nodes,
-    set_command,
     source_of,
-    statement_query,
-    table_of,
 )
 from whence.debug.guard.kinds import Kind
 from whence.debug.guard.rdd import lineage_sources
@@ -53,8 +45,13 @@ from whence.debug.guard.sql import SqlSearch, failed_in_sql
 from whence.model import WhenceError
 from whence.model.text import visible
 from whence.rdd import LineageRDD
-from whence.rdd.ship import ship
+from whence.rdd.ship import carried, ship
 from whence.rdd.worker import Stage
+from whence.spark.failures import failed_partition
+from whence.spark.handles import execution_of
+from whence.spark.python_functions import command_of, put_back, raw_command, set_command
+from whence.spark.rdds import java_rdd
+from whence.spark.statements import insert_query, statement_query, table_of
 from whence.sql import Catalyst
 from whence.store import LocalFiles, private
 from whence.store.relay import Relay
@@ -220,13 +217,13 @@ class Search:
     def _candidates(self, frame: Any) -> Iterator[Candidate]:
         if not isinstance(frame, DataFrame):
             twin = getattr(frame, "_plain", None)  # an RDD with lineage has a plain twin with the user functions
-            for node in rdd_nodes(self._context, (twin() if callable(twin) else frame)._jrdd.rdd()):
+            for node in rdd_nodes(java_rdd(twin() if callable(twin) else frame)):
                 yield Candidate(frame, node.function, node)
             return
         rows = {self._c.identity(n.handle): n
-                for n in row_nodes(self._c, frame._jdf.queryExecution().optimizedPlan())}  # fmt: skip
+                for n in row_nodes(self._c, execution_of(frame).optimizedPlan())}  # fmt: skip
         for placed in python_functions(self._c, self._c.plan_of(frame)):
-            command = command_of(self._context, placed.handle)
+            command = command_of(placed.handle)
             function = command[0] if isinstance(command, tuple) else command
             yield Candidate(frame, function, rows.get(self._c.identity(placed.handle)), placed)
 
@@ -268,11 +265,11 @@ class Search:
             )
         before = raw_command(handle)
         told = telling_worker.telling(candidate.function, kind, drop, died)
-        command = command_of(self._context, handle)
-        set_command(self._context, handle, (told, *command[1:]) if isinstance(command, tuple) else told)
+        command = command_of(handle)
+        set_command(self._context, handle, carried((told, *command[1:]) if isinstance(command, tuple) else told))
         try:
             # Planned anew: a plan that failed keeps the failure.
-            self._c.frame(self._c.plan_of(candidate.frame))._jdf.queryExecution().toRdd().count()
+            execution_of(self._c.frame(self._c.plan_of(candidate.frame))).toRdd().count()
         except Exception as error:
             if died or not failed_in_python(error):
                 raise

@@ -13,9 +13,10 @@ from py4j.java_gateway import JavaObject
 from pyspark import RDD
 from pyspark.serializers import BatchedSerializer, NoOpSerializer, UTF8Deserializer
 
-from whence.debug.guard.functions import command_of
 from whence.model import WhenceError
 from whence.rdd import LineageContext, LineageRDD, Program
+from whence.spark.python_functions import command_of
+from whence.spark.rdds import java_rdd, python_rdd, shuffled_by
 
 _LEAVES = ("ParallelCollectionRDD", "HadoopRDD", "NewHadoopRDD", "BinaryFileRDD", "WholeTextFileRDD")
 _UNIONS = ("UnionRDD", "PartitionerAwareUnionRDD")
@@ -33,20 +34,20 @@ class PlainProgram(Program):
         self._context, self._plain = context, rdd
         self._sources: dict[int, LineageRDD] = {}
         self._leaves: dict[int, int] = {}  # number of the JVM's RDD -> of the source
-        self._rebuilt(rdd._jrdd.rdd(), rdd._jrdd_deserializer, None)
+        self._rebuilt(java_rdd(rdd), rdd._jrdd_deserializer, None)
 
     def witnesses(self, position: int | None) -> Any:
         return {place: x for source in self._sources.values() for place, x in self.all_of(source).items()}
 
     def _above(self, sources: Mapping[int, RDD[Any]]) -> RDD[Any]:
         deserializer = self._plain._jrdd_deserializer
-        return RDD(self._rebuilt(self._plain._jrdd.rdd(), deserializer, sources), self._context.spark, deserializer)
+        return RDD(self._rebuilt(java_rdd(self._plain), deserializer, sources), self._context.spark, deserializer)
 
     def _rebuilt(self, rdd: JavaObject, deserializer: Any, sources: Mapping[int, RDD[Any]] | None) -> Any:
         """The JavaRDD like this one above other sources; without any, the sources are found."""
         kind = rdd.getClass().getSimpleName()
         below = [rdd.dependencies().apply(n).rdd() for n in range(rdd.dependencies().size())]
-        jvm: Any = self._context.spark._jvm
+        context = self._context.spark
         if _is_leaf(rdd):
             return self._leaf(rdd, deserializer, sources)
         if rdd.isBarrier():
@@ -55,8 +56,8 @@ class PlainProgram(Program):
             field = rdd.getClass().getDeclaredField("func")
             field.setAccessible(True)
             function = field.get(rdd)
-            made = self._rebuilt(below[0], command_of(self._context.spark, function)[2], sources)
-            return jvm.PythonRDD(made.rdd(), function, rdd.partitioner().isDefined(), False).asJavaRDD()
+            made = self._rebuilt(below[0], command_of(function)[2], sources)
+            return python_rdd(context, made.rdd(), function, rdd.partitioner().isDefined())
         if kind in _UNIONS:
             first, *others = [self._rebuilt(b, deserializer, sources) for b in below]
             for other in others:
@@ -66,8 +67,7 @@ class PlainProgram(Program):
             pairs = below[0].dependencies().head().rdd()
             if pairs.getClass().getSimpleName() == "PairwiseRDD":  # how PySpark shuffles
                 made = self._rebuilt(pairs.dependencies().head().rdd(), deserializer, sources)
-                shuffled = jvm.PairwiseRDD(made.rdd()).asJavaPairRDD().partitionBy(below[0].partitioner().get())
-                return jvm.PythonRDD.valueOfPair(shuffled)
+                return shuffled_by(context, made.rdd(), below[0].partitioner().get())
         raise WhenceError(_REFUSED.format(kind=kind))
 
     def _leaf(self, rdd: JavaObject, deserializer: Any, sources: Mapping[int, RDD[Any]] | None) -> Any:

@@ -20,7 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -29,15 +28,7 @@ from whence.debug.guard import quarantine_worker
 from whence.debug.guard.batch_worker import Given, call_batch
 from whence.debug.guard.culprit import SHOWN_ROWS
 from whence.debug.guard.findings_worker import Findings
-from whence.debug.guard.functions import (
-    Placed,
-    command_of,
-    put_back,
-    python_functions,
-    raw_command,
-    rdd_nodes,
-    set_command,
-)
+from whence.debug.guard.functions import Placed, python_functions, rdd_nodes
 from whence.debug.guard.guard import Guard
 from whence.debug.guard.quarantine_sql import SqlQuarantine
 from whence.debug.guard.sources import culprit_rows, plain_value
@@ -45,8 +36,9 @@ from whence.debug.guard.sql import Failed, SqlSearch
 from whence.model.html import html_table, paragraph
 from whence.model.text import shown
 from whence.rdd import LineageContext
-from whence.spark.frames import ClassicDataFrame
-from whence.spark.names import PipelinedRDD
+from whence.rdd.ship import carried
+from whence.spark.handles import held, hold, telling
+from whence.spark.python_functions import command_of, put_back, raw_command, set_command
 from whence.sql import Catalyst
 from whence.store import Unsigned
 from whence.store.relay import Relay
@@ -108,27 +100,8 @@ class QuarantineGuard(Guard):
     def __enter__(self) -> QuarantineGuard:
         super().__enter__()
         self._patches: list[tuple[type, str, Any]] = []
-        arm_frame, arm_rdd = self._arm_frame, self._arm_rdd
-
-        def frame_of(frame: Any) -> Any:
-            arm_frame(frame, frame.__dict__["_jdf"])
-            return frame.__dict__["_jdf"]
-
-        def rdd_of(rdd: Any) -> Any:
-            jrdd = rdd.__dict__["_jrdd"]
-            arm_rdd(jrdd)
-            return jrdd
-
-        pipelined = PipelinedRDD.__dict__["_jrdd"]
-
-        def pipelined_of(rdd: Any) -> Any:
-            jrdd = pipelined.fget(rdd)
-            arm_rdd(jrdd)
-            return jrdd
-
-        self._patch(ClassicDataFrame, "_jdf", property(frame_of, partial(_set, "_jdf")))
-        self._patch(RDD, "_jrdd", property(rdd_of, partial(_set, "_jrdd")))
-        self._patch(PipelinedRDD, "_jrdd", property(pipelined_of))
+        for owner, name, told in telling(self._arm_frame, self._arm_rdd):
+            self._patch(owner, name, told)
         # Lineage of a job that leaves records out would be told by positions that have shifted: within the block RDDs
         # with lineage are computed as PySpark's own.
         self._patch(LineageContext, "capturing", property(lambda _: False))
@@ -149,7 +122,7 @@ class QuarantineGuard(Guard):
             else:
                 setattr(owner, name, before)
         for frame, jdf in self._planned:
-            frame.__dict__["_jdf"] = jdf
+            hold(frame, jdf)
         for handle, command in self._armed.values():
             put_back(handle, command)
         self._end("read what was put aside", self._read_log)
@@ -195,12 +168,12 @@ class QuarantineGuard(Guard):
         if functions:
             # Planned anew: a query that failed before keeps its failed stages, one that went well its finished ones.
             self._planned.append((frame, jdf))
-            frame.__dict__["_jdf"] = self._c.frame(plan).__dict__["_jdf"]
+            hold(frame, held(self._c.frame(plan)))
         for placed in functions:
             place = self._c.identity(placed.handle)
             if place in self._armed or placed.kind is None:
                 continue
-            command = command_of(self._context, placed.handle)
+            command = command_of(placed.handle)
             function, *rest = command if isinstance(command, tuple) else (command,)
             aside = quarantine_worker.Aside(self._actor, self._findings, _name(function), place)
             going_on = quarantine_worker.going_on(function, placed.kind, rest[0] if rest else None, aside)
@@ -208,17 +181,17 @@ class QuarantineGuard(Guard):
             self._exchange(placed.handle, (going_on, *rest) if rest else going_on)
 
     def _arm_rdd(self, jrdd: Any) -> None:
-        for node in rdd_nodes(self._context, jrdd.rdd()):
+        for node in rdd_nodes(jrdd.rdd()):
             if self._c.identity(node.handle) in self._armed:
                 continue
-            command = command_of(self._context, node.handle)
+            command = command_of(node.handle)
             aside = partial(quarantine_worker.Aside, self._actor, self._findings)
             going_on = quarantine_worker.pipeline_function(command[0], aside)
             self._exchange(node.handle, (going_on, *command[1:]))
 
     def _exchange(self, handle: Any, command: Any) -> None:
         self._armed[self._c.identity(handle)] = (handle, raw_command(handle))
-        set_command(self._context, handle, command)
+        set_command(self._context, handle, carried(command))
 
     # -- afterwards ------------------------------------------------------------------------------------------------
 
@@ -339,7 +312,3 @@ def _key(value: Any) -> str:
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", getattr(function, "__name__", type(function).__name__)))
-
-
-def _set(name: str, holder: Any, value: Any) -> None:
-    holder.__dict__[name] = value

@@ -17,17 +17,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriter, DataFrameWriterV2, SparkSession
 
-from whence.debug.guard.functions import (
-    analysed_command,
-    appends,
-    dataset_of,
-    insert_query,
-    looking,
-    python_functions,
-    query_of,
-    table_of,
-)
+from whence.debug.guard.functions import looking, python_functions
 from whence.debug.guard.sql import Failed, SqlSearch, failed_in_sql
+from whence.spark.handles import session_of
+from whence.spark.statements import analysed_command, appends, insert_query, parsed, table_of
 from whence.sql import Catalyst
 from whence.sql.capture import WRITES, WRITES_V2
 from whence.sql.catalyst import Plan
@@ -120,10 +113,7 @@ class SqlQuarantine:
             log.warning("whence could not look at what this write casts its rows to: %s", problem)
         with self._without_failing(self._c.plan_of(writer._df), inserted) as mended:
             if mended is not None:
-                java = getattr(writer, "_jwrite", None) or writer._jwriter
-                self._c.set_field(java, "df", mended)
-                if hasattr(writer, "_jwriter"):
-                    self._c.set_field(java, "logicalPlan", mended.queryExecution().logical())
+                self._c.exchange_written(writer, mended)
             return run(*args, **options)
 
     def _target(self, name: str, writer: Any, args: Any, options: Any) -> str | None:
@@ -139,7 +129,7 @@ class SqlQuarantine:
         command = None
         if len(args) == 1 and not options and _WRITING.match(str(args[0])):
             try:
-                command = analysed_command(self._c, query_of(spark._jsparkSession, str(args[0])))
+                command = analysed_command(self._c, parsed(session_of(spark), str(args[0])))
             except Exception:  # it is Spark that says what is wrong with it
                 return run(*args, **options)
         query = self._c.fields(command).get("query") if command is not None else None
@@ -149,7 +139,7 @@ class SqlQuarantine:
             if mended is None:
                 return run(*args, **options)
             mended_command = self._c.copy(command, query=mended.queryExecution().analyzed())
-            return DataFrame(dataset_of(self._c, spark._jsparkSession, mended_command), spark)
+            return DataFrame(self._c.dataset_of(session_of(spark), mended_command), spark)
 
     # --- the query without them
 
@@ -177,4 +167,4 @@ class SqlQuarantine:
             rows = search.raising.without(rows, plan, inserted, checked.checks)
         failed = [one for check in checked.checks for one in search.failing(check)]
         # In the user's own session, which then knows that a table was written.
-        return search, dataset_of(self._c, self._spark._jsparkSession, rows), failed
+        return search, self._c.dataset_of(session_of(self._spark), rows), failed

@@ -13,16 +13,8 @@ from dataclasses import dataclass, field
 from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
-from whence.debug.guard.functions import (
-    can_up_cast,
-    count_of,
-    dataset_of,
-    first_fields,
-    is_lenient,
-    lenient,
-    permissive,
-    text_literal,
-)
+from whence.spark.expressions import can_up_cast, count_of, first_fields, is_lenient, lenient, permissive, text_literal
+from whence.spark.handles import another_session, execution_of
 from whence.sql import Catalyst
 from whence.sql.catalyst import Attr, Expr, Plan, class_name, id_of
 
@@ -90,7 +82,7 @@ class Raising:
     def __init__(self, c: Catalyst, spark: SparkSession) -> None:
         self.c = c
         self._spark = spark
-        self.session: JavaObject = spark._jsparkSession.cloneSession()
+        self.session: JavaObject = another_session(spark)
         conf = self.session.sessionState().conf()
         for name, value in _SETTINGS.items():
             conf.setConfString(name, value)
@@ -100,10 +92,10 @@ class Raising:
     # --- between plans and rows
 
     def frame(self, plan: Plan) -> DataFrame:
-        return DataFrame(dataset_of(self.c, self.session, plan), self._spark)
+        return DataFrame(self.c.dataset_of(self.session, plan), self._spark)
 
     def optimised(self, analysed: Plan) -> Plan:
-        return self._uncached(self.frame(analysed)._jdf.queryExecution().optimizedPlan())
+        return self._uncached(execution_of(self.frame(analysed)).optimizedPlan())
 
     def checked(self, analysed: Plan) -> Checked:
         """What may raise in this query. Nothing is run for it."""

@@ -13,22 +13,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from whence.debug.guard.culprit import Culprit, SourceRows
-from whence.debug.guard.functions import (
-    bound,
-    condition_of,
-    context_of,
-    contexts_of,
-    folded,
-    local_rows,
-    query_of,
-    rows_of,
-    short_message,
-    thrown,
-    values_of,
-)
 from whence.debug.guard.raising import Check, Raising
 from whence.model import WhenceError
+from whence.spark.expressions import bound, folded, local_rows, rows_of, values_of
+from whence.spark.failures import condition_of, context_of, contexts_of, short_message, thrown
 from whence.spark.frames import query_context_loggers
+from whence.spark.statements import parsed
 from whence.sql import Catalyst
 from whence.sql.catalyst import Expr, Plan, class_name, id_of
 from whence.store import private
@@ -287,7 +277,7 @@ class SqlSearch:
         query = f"SELECT {sql_text(c, failed.expression)}" + (f" FROM (SELECT {', '.join(values)})" if values else "")
         try:
             with unlogged():
-                self.raising.frame(query_of(self.raising.session, query)).collect()
+                self.raising.frame(parsed(self.raising.session, query)).collect()
             return None
         except _JVM as error:
             again = thrown(c, error)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from whence.model import WhenceError
@@ -93,13 +94,19 @@ class Search:
             self._seen[key] = self._test(ranges)
         return self._seen[key]
 
-    def _test(self, ranges: Sequence[Range]) -> bool:
+    @contextmanager
+    def test(self, what: str) -> Iterator[None]:
+        """One run of the program, within the limits."""
         if self.tests >= self._most_tests:
             raise _Stopped(f"{self.tests:,} tests")
         if time.monotonic() > self._end:
             raise _Stopped(f"{self._seconds:g} seconds and {self.tests:,} tests")
         self.tests += 1
-        with working(f"test {self.tests}: does it still fail on {size(ranges):,} rows?"):
+        with working(f"test {self.tests}: {what}"):
+            yield
+
+    def _test(self, ranges: Sequence[Range]) -> bool:
+        with self.test(f"does it still fail on {size(ranges):,} rows?"):
             failed = self._fails(ranges)
         if failed and (self.smallest is None or size(ranges) < size(self.smallest)):
             self.smallest = list(ranges)
@@ -120,7 +127,7 @@ def size(ranges: Sequence[Range]) -> int:
     return sum(high - low for low, high in ranges)
 
 
-def _cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
+def cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
     """As many pieces of about the same size, in order."""
     total = size(ranges)
     bounds = [total * n // parts for n in range(parts + 1)]
@@ -142,7 +149,7 @@ def ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough:
     parts = _first_cut(ranges)
     while size(ranges) > enough:
         parts = min(parts, size(ranges))
-        pieces = _cut(ranges, parts)
+        pieces = cut(ranges, parts)
         smaller = next((piece for piece in pieces if fails(piece)), None)
         if smaller is not None:
             ranges, parts = smaller, _first_cut(smaller)

@@ -12,18 +12,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import RDD
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.debug.attached import Attached
-from whence.debug.minimize.ddmin import MOST_SECONDS, MOST_TESTS, SMALL, DoesNotFail, Range, Search, Test, ddmin, size
+from whence.debug.minimize.ddmin import (
+    MOST_SECONDS,
+    MOST_TESTS,
+    SMALL,
+    DoesNotFail,
+    Range,
+    Search,
+    Test,
+    cut,
+    ddmin,
+    size,
+)
+from whence.debug.minimize.pieces import MOST_PIECES, MOST_ROWS, PIECE, by_piece, piece_of
 from whence.model import WhenceError
 from whence.spark.catalyst import FEW_ROWS
+from whence.spark.handles import execution_of
+from whence.spark.sessions import is_frame
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
 from whence.sql.catalyst import Plan, class_name, id_of, to_list
 from whence.sql.question import SqlQuestion
 
 _POSITION = "whence_position"
+# So few are tested one by one.
+_FEW_PIECES = 4
 _ABOVE = ("Project", "Filter", "Sort", "SubqueryAlias", "View")  # an aggregate, without changing its groups
 Fails = Callable[[list[Any]], bool]
 
@@ -62,7 +79,7 @@ def minimize(
         from whence.debug.minimize.rdd import minimize_rdd
 
         return minimize_rdd(session, asked, fails, rows, tests, seconds)
-    if not hasattr(asked, "_jdf"):
+    if not is_frame(asked):
         raise WhenceError(f"minimize takes a DataFrame or an RDD, and this is a {type(asked).__name__}.")
     df, search = asked, Search(tests, seconds)
     rows = df.collect() if rows is None else rows
@@ -85,13 +102,13 @@ def only_row(df: DataFrame, row: Row, positions: Sequence[int] | None = None) ->
 def _keys(df: DataFrame, row: Row, rows: Sequence[Row]) -> list[int] | None:
     """Where the columns that a query groups by tell the row from all others: asked by them alone, Spark finds its
     witnesses without computing the aggregates again."""
-    plan = df._jdf.queryExecution().analyzed()
+    plan = execution_of(df).analyzed()
     while class_name(plan) != "Aggregate":
         if class_name(plan) not in _ABOVE:
             return None
         plan = plan.child()
     by = {id_of(e) for e in to_list(plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
-    output = to_list(df._jdf.queryExecution().analyzed().output())
+    output = to_list(execution_of(df).analyzed().output())
     positions = [n for n, a in enumerate(output) if id_of(a) in by]
     same = [other for other in rows if all(other[n] == row[n] for n in positions)]
     return positions if positions and len(same) == 1 else None
@@ -112,23 +129,63 @@ class _Minimizing:
         # reading -> its place, its witnesses with their positions, its columns, [(first number, first position, count)]
         self._kept: dict[int, tuple[ReadingPlace, DataFrame, list[Any], list[tuple[int, int, int]]]] = {}
         self._numbered = 0  # witnesses that have a number
+        self._failing: tuple[list[Range], list[Row]] = ([], [])  # what was last seen to fail, and what it gave
 
     def run(self) -> Minimal:
         total = self._materialise()
         spans = {number: [(first, first + count) for first, _, count in kept[3]] for number, kept in self._kept.items()}
         least, stopped = self._search.run(self._fails_on, spans, self._cut)
-        return Minimal(self._rows_of(least), self._query(least).collect(), total, self._search.tests, stopped)
+        return Minimal(self._rows_of(least), self._result_on(least), total, self._search.tests, stopped)
 
     def _cut(self, number: int, ranges: list[Range], others: list[Range], fails: Test) -> list[Range]:
         """Many witnesses are first cut down to few, which are then kept apart: a test reads all that is kept."""
         for enough in (SMALL, FEW_ROWS):
             if size(ranges) > enough:
+                ranges = self._one_piece(number, ranges, others, fails)
                 ranges = ddmin(ranges, fails, enough)
                 if 1 < size(ranges) <= enough:
                     place, _, output, _ = self._kept[number]
                     ranges = self._keep(place, self._leaf(number, ranges), output)
                     self._search.smallest = [*others, *ranges]  # under their new numbers
-        return ddmin(ranges, fails)
+        return ddmin(self._one_piece(number, ranges, others, fails), fails)
+
+    def _one_piece(self, number: int, ranges: list[Range], others: list[Range], fails: Test) -> list[Range]:
+        """A small piece that fails by itself, found by one job over all; the same ranges where there is none."""
+        parts = min(max(-(-size(ranges) // FEW_ROWS), min(size(ranges), FEW_ROWS)), MOST_PIECES)
+        pieces = cut(ranges, parts)
+        if len(pieces) < _FEW_PIECES:
+            return ranges
+        frame = self._by_piece(number, ranges, others, len(pieces))
+        if frame is None:
+            return ranges
+        with self._search.test(f"does it still fail on any of {len(pieces):,} pieces of {size(ranges):,} rows?"):
+            try:
+                rows = frame.limit(MOST_ROWS + 1).collect()
+            except PySparkException:  # the query breaks on some piece: they are tested one by one
+                return ranges
+        if len(rows) > MOST_ROWS:
+            return ranges
+        shape = Row(*self._names)
+        found: dict[int, list[Row]] = {}
+        for row in rows:
+            found.setdefault(row[-1], []).append(shape(*row[:-1]))
+        piece = next((pieces[n] for n in sorted(found) if self._fails(found[n])), None)
+        return piece if piece is not None and fails(piece) else ranges
+
+    def _by_piece(self, number: int, ranges: list[Range], others: list[Range], parts: int) -> DataFrame | None:
+        c = self._c
+        _, _, output, runs = self._kept[number]
+        piece = piece_of(_POSITION, runs, ranges, parts)
+        (leaf,) = [place.leaf for place in self._whole.readings if place.number == number]
+        if piece is None:
+            return None
+        rows = c.plan_of(self._chosen(number, ranges).withColumn(PIECE, piece))
+        told = c.output(rows)[-1]
+        exchange = self._exchange([*others, *ranges])
+        plan = by_piece(c, self._whole.tree, leaf, c.project([*output, told], rows), told, exchange)
+        if plan is None:
+            return None
+        return c.small_frame(plan) if size(ranges) + size(others) <= SMALL else c.frame(plan)
 
     def _materialise(self) -> int:
         for place in self._lineage.readings:
@@ -152,27 +209,37 @@ class _Minimizing:
         return [(first, first + count) for first, _, count in runs]
 
     def _fails_on(self, ranges: Sequence[Range]) -> bool:
+        rows = self._query(ranges).collect()
         shape = Row(*self._names)
-        return bool(self._fails([shape(*row) for row in self._query(ranges).collect()]))
+        failed = bool(self._fails([shape(*row) for row in rows]))
+        if failed:
+            self._failing = sorted(ranges), rows
+        return failed
+
+    def _result_on(self, ranges: Sequence[Range]) -> list[Row]:
+        """What the query gives on these, which mostly was the last to fail."""
+        known, rows = self._failing
+        return rows if known == sorted(ranges) else self._query(ranges).collect()
 
     def _leaf(self, number: int, ranges: Sequence[Range]) -> Plan:
-        c = self._c
-        _, kept, output, runs = self._kept[number]
+        return self._c.project(self._kept[number][2], self._c.plan_of(self._chosen(number, ranges)))
+
+    def _chosen(self, number: int, ranges: Sequence[Range]) -> DataFrame:
+        _, kept, _, runs = self._kept[number]
         chosen = F.lit(False)
         for low, high in ranges:
             for first, position, count in runs:
                 start, stop = max(low, first), min(high, first + count)
                 if start < stop:
                     chosen = chosen | F.col(_POSITION).between(position + start - first, position + stop - 1 - first)
-        return c.project(output, c.plan_of(kept.where(chosen)))
+        return kept.where(chosen)
+
+    def _exchange(self, ranges: Sequence[Range]) -> Callable[[Node], Plan | None]:
+        leaves = {place.leaf: place.number for place in self._whole.readings}
+        return lambda node: self._leaf(leaves[node], ranges) if node in leaves else None
 
     def _query(self, ranges: Sequence[Range]) -> DataFrame:
-        leaves = {place.leaf: place.number for place in self._whole.readings}
-
-        def replace(node: Node) -> Plan | None:
-            return self._leaf(leaves[node], ranges) if node in leaves else None
-
-        plan = rebuild(self._c, self._whole.tree, replace)
+        plan = rebuild(self._c, self._whole.tree, self._exchange(ranges))
         small = sum(count for *_, runs in self._kept.values() for *_, count in runs) <= SMALL
         return self._c.small_frame(plan) if small else self._c.frame(plan)
 

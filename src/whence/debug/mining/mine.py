@@ -7,11 +7,12 @@ from typing import Any
 
 from whence.debug.attached import Attached
 from whence.debug.mining.mined import Mined, Sample, mine_samples
+from whence.spark.sessions import is_frame
 
 
 def mine(session: Attached, root: Any, bad: Any = None, good: Any = ()) -> Mined:
     """root: a DataFrame, an RDD with lineage, an actor (handle, path or name), or Samples of any other lineage."""
-    if hasattr(root, "_jdf"):
+    if is_frame(root):
         from whence.debug.mining.frames import mine_frame
 
         return mine_frame(session, root, bad, good)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from whence.serve.commands.options import StoreOption
+from whence.spark.sessions import is_classic
 
 if TYPE_CHECKING:
     from whence import Session
@@ -135,7 +136,7 @@ class Watched:
         SparkContext.stop = stopped  # type: ignore[assignment, method-assign]
 
     def _attach(self, spark: Any) -> None:
-        if self._session is not None or self._report is not None or not hasattr(spark, "_jsparkSession"):
+        if self._session is not None or self._report is not None or not is_classic(spark):
             return
         from whence import Session
 
