@@ -28,7 +28,7 @@ def test_an_interrupt_cancels_the_job_and_the_session_goes_on(w: whence.Session)
     finally:
         given_up.set()
         presser.join()
-    for _ in range(1000):
+    for _ in range(6000):
         if not tracker.getActiveJobsIds():
             break
         threading.Event().wait(0.01)
