@@ -8,11 +8,12 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 # An archive of Spark's classes, with which JVMs start in half the time: made once in an environment.
 QUICK = $(JAVA) && $(BIN)/python tests/jvm.py
-BENCHES := sql capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve yesterday
+BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard arrays chunks page serve yesterday
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
-SERVICES := tests/session/test_elsewhere.py tests/rdd/test_faults.py tests/watch/test_world.py \
-	tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py tests/page
+SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \
+	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py \
+	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/page
 # Tests that have a command of their own.
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
@@ -21,7 +22,7 @@ ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
-	@echo "make test       the tests, in two lanes side by side"
+	@echo "make test       the tests, in three lanes side by side"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own: the next three"
 	@echo "make test-processes  databases, brokers, browsers, separate executors: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"

@@ -20,6 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DURATIONS = ROOT / "tests" / "durations.json"
 UNKNOWN = 10.0  # seconds, of a file that nobody has timed
+LANES = 3  # on two cores: a lane often waits, for Python, for the JVM or for a program beside it
+TOLD_LINES = 12  # of what a failed test said
 NOTHING_THERE = 5  # pytest's exit code when no test was selected
 
 
@@ -54,6 +56,17 @@ def seconds(results: Path) -> dict[str, float]:
     return {file: round(took, 1) for file, took in sorted(found.items()) if file}
 
 
+def failures(results: Path) -> list[str]:
+    """The tests that failed, with what they said: told once more at the very end, where people look first."""
+    told = []
+    for xml in sorted(results.glob("*.xml")):
+        for case in ET.parse(xml).iter("testcase"):
+            for wrong in [*case.iter("failure"), *case.iter("error")]:
+                said = "\n  ".join((wrong.get("message") or wrong.text or "").strip().splitlines()[:TOLD_LINES])
+                told.append(f"FAILED {case.get('classname')}::{case.get('name')}\n  {said}")
+    return told
+
+
 def reached(results: Path) -> int:
     """Prints which lines were reached. Fails below the `fail_under` of pyproject.toml, if there is one."""
     coverage = [sys.executable, "-m", "coverage"]
@@ -65,7 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files of tests")
     parser.add_argument("--without", nargs="*", default=[], help="folders and files that are left out")
-    parser.add_argument("--lanes", type=int, default=2)
+    parser.add_argument("--lanes", type=int, default=LANES)
     parser.add_argument("--coverage", action="store_true", help="say which lines of whence the tests reach")
     parser.add_argument("--remember", action="store_true", help="write down how long each file took")
     arguments, options = parser.parse_known_args()
@@ -89,7 +102,7 @@ def main() -> int:
             thread.start()
         for thread in threads:
             thread.join()
-        took = seconds(Path(results))
+        took, wrong = seconds(Path(results)), failures(Path(results))
         short = reached(Path(results)) if arguments.coverage else 0
     if arguments.remember:
         before = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
@@ -98,6 +111,7 @@ def main() -> int:
     longest = sorted(took.items(), key=lambda item: -item[1])[:15]
     print("\nlongest files: " + ", ".join(f"{file} {s:.0f} s" for file, s in longest))
     print(f"{len(files)} files in {len(codes)} lanes, {time.monotonic() - begun:.0f} s: exit codes {codes}")
+    print("\n".join(wrong))
     return max(short, *(code for code in codes.values() if code != NOTHING_THERE), 0)
 
 

@@ -1,7 +1,7 @@
 """How the tests start their JVMs: the suite's own and, by the environment, those of programs that tests start.
 
 Half of a JVM's time went into compiling, loading classes and collecting garbage:
-- Spark's sorters and hash tables take memory in pages of 16 MB, filled with zeros. Tests have a few rows.
+- Spark's sorters, hash tables and broadcasts take memory in pages of megabytes, filled with zeros. Tests have few rows.
 - The first compiler alone has 48 MB for its code by default. What did not fit was thrown out, and compiled again.
 - Spark's classes are parsed and verified at every start. An archive has them ready (`python tests/jvm.py` makes it).
 """
@@ -20,9 +20,19 @@ import pyspark
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-OPTIONS = f"{SHORT} -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m -XX:NewRatio=1"
+OPTIONS = f"{SHORT} -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
+# Most objects die within a question: with room for some thousands of them, few are looked at twice.
+YOUNG = "-Xms1g -Xmn512m"
 SETTINGS = {
-    "spark.buffer.pageSize": "256k",
+    "spark.driver.memory": "2g",
+    # Buffers are made for every operator, task and broadcast.
+    "spark.buffer.pageSize": "64k",
+    "spark.broadcast.blockSize": "16k",
+    "spark.broadcast.compress": "false",
+    "spark.broadcast.checksum": "false",
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
+    "spark.shuffle.sort.initialBufferSize": "64",
     "spark.ui.showConsoleProgress": "false",
     # What the page of Spark would show; nobody looks.
     "spark.sql.ui.explainMode": "simple",
@@ -67,7 +77,7 @@ def archive() -> Path:
 
 def environment() -> dict[str, str]:
     """What PySpark reads before it starts a JVM. A program's own settings go before these."""
-    options = OPTIONS
+    options = f"{OPTIONS} {YOUNG}"
     if archive().exists() and archive().stat().st_size:
         # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
         options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"

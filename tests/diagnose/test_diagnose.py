@@ -231,9 +231,7 @@ def test_a_run_that_takes_too_long_or_kills_its_process_is_a_failure() -> None:
             os._exit(3)
         return True
 
-    d = whence.diagnose(
-        pipeline, {k: SPACE[k] for k in ("solver", "shuffle")}, timeout=0.3, workers=2, budget=8, seed=0
-    )
+    d = whence.diagnose(pipeline, {k: SPACE[k] for k in ("solver", "shuffle")}, timeout=3, workers=2, budget=8, seed=0)
     errors = {run.config["solver"]: run.error for run in d.runs}
     assert errors["adam"] is None
     assert str(errors["sgd"]).startswith("TimeOut")

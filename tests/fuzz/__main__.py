@@ -3,6 +3,7 @@
     make fuzz                                             queries: rows, witnesses both ways, verify, exclude, counts
     make fuzz ARGS="--first 17 --rounds 1"                one round again: its seed makes the same queries
     make fuzz ARGS="many --count 1000"                    10,000 queries, fewer questions about each; goes on when wrong
+                                                          (on two cores: two such runs, of other seeds)
     make fuzz ARGS="rdd --count 300"                      RDD programs on Spark; --pairs: each operator after each other
     make fuzz ARGS="rdd --stages --count 20000"           programs of one stage, without Spark's jobs
     make fuzz ARGS="rdd-local --count 5000"               programs of several stages, without Spark's jobs
@@ -24,6 +25,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from pyspark.sql import SparkSession
 
+import jvm
 import whence
 from fuzz import actor_graphs, rdd_local, rdd_programs, sql_many, sql_queries
 
@@ -32,6 +34,8 @@ PER_ROUND = 50
 
 def session(home: Path) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for name, value in jvm.environment().items():
+        os.environ.setdefault(name, value)
     spark = (
         SparkSession.builder.master("local[2]")
         .appName("whence-fuzz")
@@ -53,7 +57,7 @@ def session(home: Path) -> SparkSession:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
@@ -92,7 +96,7 @@ def queries(arguments: list[str]) -> None:
         spark = session(home)
         sql_queries.prepared(spark)
         for number in range(options.first, options.first + options.rounds):
-            with whence.attach(spark, store=home / f"store{number}") as w:
+            with whence.attach(spark, store=home / f"store{number}") as w, sql_queries.quick(spark):
                 try:
                     one_round(w, home, number, PER_ROUND, tally)
                 except BaseException:

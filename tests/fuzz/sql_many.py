@@ -1,5 +1,5 @@
 """Many queries in one Spark session: ten over each set of tables, several threads, and each trace asked in few of the
-ways, drawn. What is wrong is printed with the number that makes it again, and the run goes on."""
+ways, in turn. What is wrong is printed with the number that makes it again, and the run goes on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,8 +25,10 @@ from fuzz import sql_queries
 
 T = TypeVar("T")
 QUERIES = 10  # over one set of tables
-# Half of the threads run as Spark does by itself, the others without shuffles and broadcasts, which is faster.
+_EMPTY = 1  # so many of them without rows, if there are
+# Every fourth set runs as Spark does by itself, the others without shuffles and broadcasts, which is faster.
 _NARROW = {"spark.sql.leafNodeDefaultParallelism": "1", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+_WIDE_EVERY = 4
 
 
 def drawn(number: int, strategy: st.SearchStrategy[T], count: int) -> list[T]:
@@ -50,29 +53,46 @@ def drawn(number: int, strategy: st.SearchStrategy[T], count: int) -> list[T]:
 
 def cases(number: int, ways: int) -> list[sql_queries.Case]:
     tables = {f"t{i}": table for i, table in enumerate(drawn(number, sql_queries.some_table(), 6)[-3:])}
-    return drawn(number, sql_queries.cases(tables=tables, ways=ways), QUERIES)
+    tables = sql_queries.with_readings(tables)
+    made = drawn(number, sql_queries.cases(tables=tables), 3 * QUERIES)
+    counted = [(case, sql_queries.rows_of(case)) for case in made]
+    # Of a query without rows there is little to ask.
+    some, none = (
+        [case for case, count in counted if count is not None and bool(count) is has] for has in (True, False)
+    )
+    chosen = [*some[: QUERIES - _EMPTY], *none, *some[QUERIES - _EMPTY :]][:QUERIES]
+    all_ways = sql_queries.WAYS * 2
+    first = [(number + n) % len(sql_queries.WAYS) for n in range(QUERIES)]
+    return [replace(case, ways=all_ways[at : at + ways]) for case, at in zip(chosen, first, strict=False)]
 
 
-class _Run:
-    def __init__(self, spark: SparkSession, home: Path, ways: int, numbers: Iterator[int], only: int | None) -> None:
+class Run:
+    def __init__(
+        self, spark: SparkSession, home: Path, ways: int, numbers: Iterator[int], only: int | None = None
+    ) -> None:
+        """`only`: this query of the set alone."""
         self._spark, self._home, self._ways, self._numbers, self._only = spark, home, ways, numbers, only
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self.tally = sql_queries.Tally()
         self.wrong: list[str] = []
 
-    def work(self, narrow: bool) -> None:
+    def work(self) -> None:
         spark = self._spark.newSession()
         sql_queries.prepared(spark)
-        for name, value in _NARROW.items() if narrow else ():
-            spark.conf.set(name, value)
-        while True:
-            with self._lock:
-                number = next(self._numbers, None)
-            if number is None:
-                return
-            with whence.attach(spark, store=self._home / f"store{number}") as w:
-                self._one(w, number)
+        with sql_queries.quick(spark):
+            while True:
+                with self._lock:
+                    number = next(self._numbers, None)
+                if number is None:
+                    return
+                for name, value in _NARROW.items():
+                    if number % _WIDE_EVERY:
+                        spark.conf.set(name, value)
+                    else:
+                        spark.conf.unset(name)
+                with whence.attach(spark, store=self._home / f"store{number}") as w:
+                    self._one(w, number)
 
     def _one(self, w: whence.Session, number: int) -> None:
         made = cases(number, self._ways)
@@ -99,7 +119,18 @@ class _Run:
 
     def _say(self, where: str) -> None:
         seconds = time.monotonic() - self._began
-        print(f"{where}: {self.tally}, {len(self.wrong)} wrong, {seconds:.0f} s", flush=True)
+        python, java = time.process_time(), self._java()
+        used = f"{seconds:.0f} s, of CPU {python:.0f} in Python and {java:.0f} in Java"
+        print(f"{where}: {self.tally}, {len(self.wrong)} wrong, {used}", flush=True)
+
+    def _java(self) -> float:
+        """CPU seconds of the JVM."""
+        jvm: Any = self._spark._jvm
+        array: Any = self._spark.sparkContext._gateway.new_array  # type: ignore[union-attr]
+        told = jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
+        ask = told.getMethod("getProcessCpuTime", array(jvm.java.lang.Class, 0))
+        bean = jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
+        return float(ask.invoke(bean, array(jvm.java.lang.Object, 0))) / 1e9
 
     def end(self) -> None:
         self._say("in all")
@@ -109,7 +140,9 @@ def main(session: Any) -> None:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the seed of the first set of tables")
     parser.add_argument("--count", type=int, default=100, help=f"how many sets of tables, of {QUERIES} queries each")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--threads", type=int, default=1, help="two processes, of other seeds, are faster than two threads"
+    )
     parser.add_argument("--ways", type=int, default=1, help=f"in how many of {len(sql_queries.WAYS)} ways to ask")
     parser.add_argument("--only", help="one query again, as it was printed: seed.number")
     options = parser.parse_args()
@@ -120,9 +153,9 @@ def main(session: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         spark = session(home)
-        run = _Run(spark, home, options.ways, iter(range(first, first + count)), only)
+        run = Run(spark, home, options.ways, iter(range(first, first + count)), only)
         with ThreadPoolExecutor(options.threads) as pool:
-            for done in [pool.submit(run.work, n % 2 == 0) for n in range(options.threads)]:
+            for done in [pool.submit(run.work) for _ in range(options.threads)]:
                 done.result()
         run.end()
         spark.stop()

@@ -34,7 +34,10 @@ TYPES = {
     "binary": "BINARY",
     "array": "ARRAY<BIGINT>",
     "struct": "STRUCT<a: BIGINT, b: STRING>",
+    "doubles": "ARRAY<DOUBLE>",
+    "deep": "ARRAY<STRUCT<a: DOUBLE, b: STRING COLLATE UTF8_LCASE>>",
 }
+COLLATED = ("lcase", "deep")
 KINDS = tuple(TYPES)
 
 
@@ -59,6 +62,10 @@ def key(kind: str, value: Value) -> Any:
         return (1, tuple(key("int", v) for v in value))
     if kind == "struct":
         return (1, (key("int", value[0]), key("string", value[1])))
+    if kind == "doubles":
+        return (1, tuple(key("double", v) for v in value))
+    if kind == "deep":
+        return (1, tuple((1, (key("double", v[0]), key("lcase", v[1]))) for v in value))
     return (1, value)
 
 
@@ -78,6 +85,11 @@ def literal(kind: str, value: Value) -> str:
         return f"CAST(array({', '.join(literal('int', v) for v in value)}) AS ARRAY<BIGINT>)"
     if kind == "struct":
         return f"named_struct('a', {literal('int', value[0])}, 'b', {literal('string', value[1])})"
+    if kind == "doubles":
+        return f"CAST(array({', '.join(literal('double', v) for v in value)}) AS {TYPES[kind]})"
+    if kind == "deep":
+        cells = [f"named_struct('a', {literal('double', v[0])}, 'b', {literal('lcase', v[1])})" for v in value]
+        return f"CAST(array({', '.join(cells)}) AS {TYPES[kind]})"
     return f"CAST({value} AS {TYPES[kind]})"
 
 
@@ -92,6 +104,8 @@ SOME: Mapping[str, tuple[Value, ...]] = {
     "binary": (None, b"", b"\x00", b"\xff", b"a"),
     "array": (None, (), (1,), (None,), (1, None), (None, 1)),
     "struct": (None, (None, None), (1, None), (None, "a"), (1, "a")),
+    "doubles": (None, (), (0.0,), (-0.0,), (float("nan"),), (None, 1.5)),
+    "deep": (None, (), ((0.0, "a"),), ((-0.0, "A"),), ((float("nan"), None),), ((1.5, "b"), (1.5, "B"))),
 }
 
 
@@ -203,13 +217,14 @@ def paired(a: Expression, b: Expression) -> Expression:
 
 def first_of(a: Expression) -> Expression:
     """An array's first element, or a struct's first field."""
-    text = "get({}, 0)" if a.kind == "array" else "{}.a"
+    text = "{}.a" if a.kind == "struct" else "get({}, 0)"
 
     def value(row: Values) -> Value:
         found = a.value(row)
         return found[0] if found else None
 
-    return Expression("int", lambda n: text.format(a.text(n)), value, text.format(a))
+    kind = "double" if a.kind == "doubles" else "int"
+    return Expression(kind, lambda n: text.format(a.text(n)), value, text.format(a))
 
 
 # --- queries

@@ -5,11 +5,14 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -18,7 +21,8 @@ from pyspark.sql import functions as F
 import whence
 from fuzz import sql_oracle as oracle
 from fuzz.sql_oracle import Expression, Ids, Oracle, Query, Scan, Tied, Values
-from whence.model import NonDeterministic
+from whence.model import NonDeterministic, WhenceError
+from whence.sql.flow import SqlFlow
 
 # What the sessions of such runs are set to: compiling takes longer than a few rows do.
 SETTINGS = {
@@ -28,15 +32,28 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
 }
 # What is asked of a trace beside the witnesses of every row.
-WAYS = ("sources", "verify", "forward", "one")
-_FORMATS = ("values", "values", "python", "parquet", "orc", "json")
+WAYS = ("sources", "verify", "replay", "forward", "one")
+_FORMATS = ("values", "values", "python", "parquet", "parquet", "orc", "json", "csv")
+# The number of a row among its table's, as its reading tells it.
+_NUMBERS = {
+    "plain": "if(rid = 'rid', 0, try_cast(rid AS BIGINT) + 1)",
+    "text": "if(k0 LIKE '%,rid', 0, try_cast(substring_index(k0, ',', -1) AS BIGINT) + 1)",
+}
 
 
 @dataclass(frozen=True)
 class Table:
+    """`format`: also `plain` and `text`, the file of a CSV table without its header and as lines, and `before`, a table
+    of files before its last rows were appended. `of`: the table that this is another reading of."""
+
     kinds: tuple[str, ...]
     rows: tuple[Values, ...]
     format: str
+    of: str | None = None
+
+    @property
+    def number(self) -> str:
+        return _NUMBERS.get(self.format, "rid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,26 +73,49 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, depth: int = 4, tables: Mapping[str, Table] | None = None, ways: int = len(WAYS)) -> Case:
-    """`tables`: that are there already; else they are made, too. `ways`: how many of WAYS, drawn, are asked for."""
+def cases(draw: st.DrawFn, depth: int = 4, tables: Mapping[str, Table] | None = None) -> Case:
+    """`tables`: that are there already; else they are made, too."""
     if tables is None:
-        tables = {f"t{i}": draw(some_table()) for i in range(draw(st.integers(1, 3)))}
+        tables = with_readings({f"t{i}": draw(some_table()) for i in range(draw(st.integers(1, 3)))})
     query = draw(_queries(tables, draw(st.integers(1, depth))))
     read = sorted({q.table for q in oracle.flat(query) if isinstance(q, Scan)})
     name = draw(st.sampled_from(read))
     row = draw(st.integers(0, max(0, len(tables[name].rows) - 1)))
-    asked = draw(st.permutations(WAYS))[:ways] if ways < len(WAYS) else WAYS
-    return Case(tables, query, draw(st.integers(0, 5)), (name, row), tuple(asked))
+    return Case(tables, query, draw(st.integers(0, 5)), (name, row))
 
 
 @st.composite
 def some_table(draw: st.DrawFn) -> Table:
-    kinds = ("int", *draw(st.lists(st.sampled_from(oracle.KINDS), min_size=1, max_size=3)))
-    row = st.tuples(*[st.sampled_from(oracle.SOME[kind]) for kind in kinds])
-    rows = draw(st.lists(row, max_size=6))
-    # Only Parquet keeps collations.
-    formats = [name for name in _FORMATS if name not in ("orc", "json") or "lcase" not in kinds]
-    return Table(kinds, tuple(rows), draw(st.sampled_from(formats)))
+    format = draw(st.sampled_from(_FORMATS))
+    # Only Parquet keeps collations; what is in a CSV file is read as strings, too.
+    left_out = oracle.COLLATED if format in ("orc", "json") else ()
+    known = ("int", "string") if format == "csv" else [kind for kind in oracle.KINDS if kind not in left_out]
+    kinds = ("int", *draw(st.lists(st.sampled_from(known), min_size=1, max_size=3)))
+    # Of an empty string Spark's CSV reader makes a NULL, quoted or not.
+    some = {kind: [v for v in oracle.SOME[kind] if format != "csv" or v != ""] for kind in kinds}
+    row = st.tuples(*[st.sampled_from(some[kind]) for kind in kinds])
+    fewest = draw(st.sampled_from((0, 1, 2, 3, 4)))
+    return Table(kinds, tuple(draw(st.lists(row, min_size=fewest, max_size=6))), format)
+
+
+def with_readings(tables: Mapping[str, Table]) -> dict[str, Table]:
+    """And what else can be read at their places: a CSV file in two other ways, a directory before it grew."""
+    found = dict(tables)
+    for name, table in tables.items():
+        if table.format == "csv":
+            lines = tuple((line,) for line in _lines(table))
+            cells: list[Values] = [tuple(f"k{i}" for i in range(len(table.kinds)))]
+            cells += [tuple(None if v is None else str(v) for v in row) for row in table.rows]
+            found[f"{name}_plain"] = Table(("string",) * len(table.kinds), tuple(cells), "plain", name)
+            found[f"{name}_text"] = Table(("string",), lines, "text", name)
+        elif table.format in ("parquet", "orc", "json") and len(table.rows) > 3:
+            found[f"{name}_before"] = Table(table.kinds, table.rows[: len(table.rows) // 2], "before", name)
+    return found
+
+
+def _lines(table: Table) -> list[str]:
+    rows = [(*("" if v is None else str(v) for v in row), str(i)) for i, row in enumerate(table.rows)]
+    return [",".join(row) for row in [(*[f"k{i}" for i in range(len(table.kinds))], "rid"), *rows]]
 
 
 @st.composite
@@ -102,7 +142,7 @@ def _some(kind: str) -> st.SearchStrategy[Expression]:
 def _expressions(draw: st.DrawFn, kinds: tuple[str, ...], depth: int = 1) -> Expression:
     here = oracle.column(kinds, draw(st.integers(0, len(kinds) - 1)))
     how = draw(st.sampled_from(("column", "column", "inner", "coalesce", "case"))) if depth else "column"
-    if how == "inner" and here.kind in ("array", "struct"):
+    if how == "inner" and here.kind in ("array", "struct", "doubles"):
         return oracle.first_of(here)
     if how == "inner" and here.kind == "int":
         return draw(
@@ -207,24 +247,39 @@ def _set_operations(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) ->
 
 
 @st.composite
+def _windows(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
+    child = draw(_queries(tables, depth))
+    places = st.integers(0, len(child.kinds) - 1)
+    frame = draw(st.sampled_from(("all", "peers", "two", "rank", "lag")))
+    return oracle.Windowed(child, draw(places), draw(places), frame)
+
+
+@st.composite
 def _others(draw: st.DrawFn, tables: Mapping[str, Table], depth: int) -> Query:
     child = draw(_queries(tables, depth))
-    how = draw(st.sampled_from(("distinct", "top", "window", "window", "explode", "written")))
-    places = st.integers(0, len(child.kinds) - 1)
     arrays = [i for i, kind in enumerate(child.kinds) if kind == "array"]
+    how = draw(st.sampled_from(("distinct", "top", "written", *(["explode"] * 3 if arrays else []))))
     if how == "top":
         return oracle.Top(child, draw(st.integers(0, 4)), draw(st.sampled_from((0, 0, 1))), draw(st.booleans()))
-    if how == "window":
-        frame = draw(st.sampled_from(("all", "peers", "two", "rank", "lag")))
-        return oracle.Windowed(child, draw(places), draw(places), frame)
-    if how == "explode" and arrays:
+    if how == "explode":
         return oracle.Exploded(child, draw(st.sampled_from(arrays)), draw(st.booleans()))
     if how == "written":
         return oracle.Written(child)
     return oracle.Distinct(child)
 
 
-_MAKERS = (_filters, _projects, _joins, _joins, _subqueries, _aggregates, _aggregates, _set_operations, _others)
+_MAKERS = (
+    *(_filters, _projects, _joins, _joins, _subqueries, _aggregates, _aggregates),
+    *(_set_operations, _windows, _others, _others),
+)
+
+
+def rows_of(case: Case) -> int | None:
+    """How many rows the query gives; None if which rows is not to be told."""
+    try:
+        return len(Oracle({name: list(table.rows) for name, table in case.tables.items()}).rows(case.query))
+    except Tied:
+        return None
 
 
 # --- running them
@@ -259,6 +314,20 @@ def prepared(spark: SparkSession) -> None:
     spark.udf.register("fuzz_odd", F.udf(odd, "bigint"))
 
 
+@contextmanager
+def quick(spark: SparkSession) -> Iterator[None]:
+    """This thread's jobs over RDDs, too: they know nothing of the session's settings, and would compile."""
+    context = spark.sparkContext
+    before = {name: context.getLocalProperty(name) for name in SETTINGS}
+    try:
+        for name, value in SETTINGS.items():
+            context.setLocalProperty(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            context.setLocalProperty(name, old)  # type: ignore[arg-type]
+
+
 def check(w: whence.Session, case: Case, home: Path, tally: Tally) -> None:
     """Raises AssertionError where whence says anything else than the oracle."""
     work = home / uuid4().hex
@@ -277,27 +346,54 @@ def check_loaded(w: whence.Session, case: Case, work: Path, tally: Tally) -> Non
 
 def load(spark: SparkSession, case: Case, work: Path) -> None:
     for name, table in case.tables.items():
-        columns = [f"k{i}" for i in range(len(table.kinds))] + ["rid"]
-        types = [oracle.TYPES[kind] for kind in table.kinds] + ["BIGINT"]
-        if table.rows:
-            cells = [
-                ", ".join([*[oracle.literal(k, v) for k, v in zip(table.kinds, row, strict=True)], f"{i}L"])
-                for i, row in enumerate(table.rows)
-            ]
-            rows = spark.sql(
-                f"SELECT * FROM VALUES {', '.join(f'({c})' for c in cells)} AS {name}({', '.join(columns)})"
-            )
+        if table.of is None:
+            _load(spark, name, table, work, f"{name}_before" if f"{name}_before" in case.tables else None)
+    for name, table in case.tables.items():
+        if table.format in ("plain", "text"):
+            columns = ", ".join([*[f"k{i} STRING" for i in range(len(table.kinds))], "rid STRING"])
+            reader = spark.read.schema("k0 STRING" if table.format == "text" else columns)
+            read = reader.format("text" if table.format == "text" else "csv").load(str(work / f"{table.of}.csv"))
+            read.createOrReplaceTempView(name)
+
+
+def _load(spark: SparkSession, name: str, table: Table, work: Path, before: str | None) -> None:
+    """`before`: the name for its first half, read before the other half is there."""
+    columns = [f"k{i}" for i in range(len(table.kinds))] + ["rid"]
+    types = [oracle.TYPES[kind] for kind in table.kinds] + ["BIGINT"]
+    schema = ", ".join(f"{c} {t}" for c, t in zip(columns, types, strict=True))
+    if table.format == "csv":
+        path = work / f"{name}.csv"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{line}\n" for line in _lines(table)))
+        spark.read.schema(schema).csv(str(path), header=True).createOrReplaceTempView(name)
+        return
+    if table.rows:
+        cells = [
+            ", ".join([*[oracle.literal(k, v) for k, v in zip(table.kinds, row, strict=True)], f"{i}L"])
+            for i, row in enumerate(table.rows)
+        ]
+        rows = spark.sql(f"SELECT * FROM VALUES {', '.join(f'({c})' for c in cells)} AS {name}({', '.join(columns)})")
+    else:
+        rows = spark.sql(
+            f"SELECT {', '.join(f'CAST(NULL AS {t}) {c}' for t, c in zip(types, columns, strict=True))} WHERE false"
+        )
+    if table.format in ("parquet", "orc", "json"):
+        place = str(work / name)
+
+        def read() -> DataFrame:
+            return spark.read.format(table.format).schema(rows.schema).load(place)
+
+        if before is None:
+            rows.repartition(2, "rid").write.format(table.format).save(place)
         else:
-            rows = spark.sql(
-                f"SELECT {', '.join(f'CAST(NULL AS {t}) {c}' for t, c in zip(types, columns, strict=True))} WHERE false"
-            )
-        if table.format in ("parquet", "orc", "json"):
-            path = str(work / name)
-            rows.repartition(2, "rid").write.format(table.format).save(path)
-            rows = spark.read.format(table.format).schema(rows.schema).load(path)
-        elif table.format == "python":
-            rows = spark.createDataFrame(rows.collect(), rows.schema)
-        rows.createOrReplaceTempView(name)
+            half = len(table.rows) // 2
+            rows.where(f"rid < {half}").write.format(table.format).save(place)
+            read().createOrReplaceTempView(before)
+            rows.where(f"rid >= {half}").write.format(table.format).mode("append").save(place)
+        rows = read()
+    elif table.format == "python":
+        rows = spark.createDataFrame(rows.collect(), rows.schema)
+    rows.createOrReplaceTempView(name)
 
 
 class _Check:
@@ -306,6 +402,7 @@ class _Check:
         self.query = oracle.numbered(case.query)
         self.tables = {name: list(table.rows) for name, table in case.tables.items()}
         self.scans = [q for q in oracle.flat(self.query) if isinstance(q, Scan)]
+        self._table = {q.number: self._source(q.table) for q in self.scans}
 
     def run(self) -> None:
         judge = Oracle(self.tables)
@@ -325,7 +422,7 @@ class _Check:
             assert self._counted(tuple(r) for r in rows) == self._counted(v for v, _ in expected), "the user's rows"
         try:
             trace = self.w.backward(df)
-            found = list(self._witnesses(trace))
+            found = self._witnesses(trace)
         except NonDeterministic:
             if not judge.widened:
                 raise
@@ -342,6 +439,9 @@ class _Check:
             self._check_sources(trace, oracle.merged(expected))
         if "verify" in self.case.ways:
             assert trace.verify().ok, "verify"
+        if "replay" in self.case.ways:
+            again = self._counted(tuple(r) for r in trace.replay().collect())
+            assert again == self._counted(v for v, _ in expected), "replay"
         if "forward" in self.case.ways:
             self._check_forward(df, expected)
         if "one" in self.case.ways and expected:
@@ -363,35 +463,74 @@ class _Check:
         return Counter(self._key(row) for row in rows)
 
     def _by_table(self, ids: Ids) -> frozenset[tuple[str, int]]:
-        tables = {q.number: q.table for q in self.scans}
-        return frozenset((tables[number], row) for number, row in ids)
+        return frozenset((self._table[number], row) for number, row in ids)
 
-    def _witnesses(self, trace: whence.Trace) -> Iterator[tuple[Any, frozenset[tuple[str, int]]]]:
-        names = {reading.number: reading.source for reading in trace.readings}
-        found: dict[int, set[tuple[str, int]]] = {}
+    def _source(self, name: str) -> str:
+        """A directory before and after it grew is one source."""
+        table = self.case.tables[name]
+        return table.of if table.format == "before" and table.of is not None else name
+
+    def _names(self, trace: whence.Trace) -> dict[int, str]:
+        """The source of each reading."""
+        flow = trace.flow
+        assert isinstance(flow, SqlFlow)
+        return {place.number: name for name, places in flow.readings_by_name.items() for place in places}
+
+    def _witnesses(self, trace: whence.Trace) -> list[tuple[Any, frozenset[tuple[str, int]]]]:
+        """Each output with its witnesses. All of them are read by one job: it is jobs that take the time."""
+        outputs = trace.outputs()
+        parts = [outputs.select("output", F.struct(*outputs.columns[1:]), F.lit(-1), F.lit(-1).cast("bigint"))]
+        nothing = F.lit(None).cast(parts[0].schema[1].dataType)
+        names = self._names(trace)
         for number, frame in trace.witnesses_per_output():
-            for row in frame.select("output", "rid").collect():
-                found.setdefault(row.output, set()).add((names[number], row.rid))
-        for row in trace.outputs().collect():
-            yield self._key(tuple(row[1:])), frozenset(found.get(row[0], set()))
+            row = F.expr(self.case.tables[names[number]].number)
+            parts.append(frame.select("output", nothing, F.lit(number), row))
+        found: dict[int, set[tuple[str, int]]] = {}
+        rows: dict[int, Values] = {}
+        for output, values, number, row in reduce(DataFrame.unionAll, parts).collect():
+            if number < 0:
+                rows[output] = tuple(values)
+            else:
+                found.setdefault(output, set()).add((self._source(names[number]), row))
+        return [(self._key(values), frozenset(found.pop(output, set()))) for output, values in rows.items()]
 
     def _check_sources(self, trace: whence.Trace, ids: Ids) -> None:
-        wanted: dict[str, set[int]] = {q.table: set() for q in self.scans}
+        wanted: dict[str, set[int]] = {name: set() for name in self._table.values()}
         for table, row in self._by_table(ids):
             wanted[table].add(row)
-        found = {name: sorted(r.rid for r in frame.select("rid").collect()) for name, frame in trace.sources.items()}
+        found: dict[str, list[int]] = {self._source(name): [] for name in trace.sources}
+        parts = [
+            frame.select(F.lit(self._source(name)), F.expr(self.case.tables[name].number))
+            for name, frame in trace.sources.items()
+        ]
+        for name, row in reduce(DataFrame.unionAll, parts).collect() if parts else ():
+            found[name].append(row)
+        found = {name: sorted(rows) for name, rows in found.items()}
         assert found == {name: sorted(rows) for name, rows in wanted.items() if name in found}, "sources"
         assert not any(rows for name, rows in wanted.items() if name not in found), "a source is missing"
-        counts = dict(trace.witness_counts)
+        counts = {self._source(name): count for name, count in trace.witness_counts.items()}
         assert counts == {name: len(rows) for name, rows in found.items()}, "witness_counts"
 
     def _check_forward(self, df: DataFrame, expected: oracle.Rows) -> None:
         table, row = self.case.seed
         if not self.tables[table]:
             return
-        touched = self.w.forward(self.w.spark.table(table).where(f"rid = {row}"), to=df).rows
-        wanted = [v for v, ids in expected if (table, row) in self._by_table(ids)]
+        seeds = self.w.spark.table(table).where(f"{self.case.tables[table].number} = {row}")
+        if self._in_two_ways(table):
+            with pytest.raises(WhenceError, match="in two ways"):
+                self.w.forward(seeds, to=df)
+            return
+        touched = self.w.forward(seeds, to=df).rows
+        wanted = [v for v, ids in expected if (self._source(table), row) in self._by_table(ids)]
         assert self._counted(tuple(r) for r in touched.collect()) == self._counted(iter(wanted)), "forward"
+
+    def _in_two_ways(self, table: str) -> bool:
+        """Whether the query reads this table's file in another way, too."""
+
+        def file(name: str) -> str:
+            return self.case.tables[name].of or name
+
+        return any(file(q.table) == file(table) and self._source(q.table) != self._source(table) for q in self.scans)
 
     def _check_one(self, df: DataFrame, expected: oracle.Rows) -> None:
         """One row asked for: what the query gives on its witnesses alone, and without them."""
@@ -408,10 +547,14 @@ class _Check:
             (self._key(v), self._by_table(i)) for v, i in expected if self._key(v) == values
         }, "witnesses of one row"
         assert trace.verify().ok, "verify of one row"
-        if len(trace.readings) != len(self.scans) or any(
+        if len(self._names(trace)) != len(self.scans) or any(
             isinstance(q, oracle.Written) for q in oracle.flat(self.query)
         ):
             return  # which reading is which is not to be told from outside
+        if any(self._in_two_ways(q.table) for q in self.scans):
+            with pytest.raises(WhenceError, match="in two ways"):
+                trace.exclude(df)
+            return
         self._check_run_without(trace.exclude(df), lambda number, row: (number, row) not in ids, "exclude")
 
     def _check_run_without(self, df: DataFrame, keep: oracle.Keep, what: str) -> None:

@@ -28,7 +28,7 @@ def start(folder: Path, *options: str) -> Server:
 
 def stop(server: Server) -> None:
     server.process.terminate()
-    server.process.wait(10)
+    server.process.wait(60)
 
 
 @dataclass

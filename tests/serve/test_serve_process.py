@@ -49,7 +49,7 @@ def test_start_ask_and_stop(tmp_path: Path) -> None:
         loaded = Path(f"/proc/{server.process.pid}/maps").read_text()
         assert "libjvm" not in loaded
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(10) == 0
+        assert server.process.wait(60) == 0
     assert (tmp_path / "new" / "catalog.db").exists()
 
 

@@ -118,7 +118,7 @@ def test_what_was_taken_survives_a_kill(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"{server.url}/api/v1/lineage?name=t&namespace=ns") as said:
             assert len(json.load(said)["edges"]) == 2
         server.process.terminate()
-        assert server.process.wait(10) == 0
+        assert server.process.wait(60) == 0
 
 
 def test_other_stores(serving: Serving, store_url: str) -> None:
