@@ -91,6 +91,20 @@ def test_columns_that_are_read_as_other_types_are_left_to_spark(w: whence.Sessio
     assert "2.0" in str(trace)
 
 
+def test_files_of_which_one_allows_null(w: whence.Session, tmp_path: Path) -> None:
+    folder = tmp_path / "goods"
+    folder.mkdir()
+    for name, null in [("a", False), ("b", True)]:
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=null), pa.field("day", pa.int32(), nullable=null)])
+        pq.write_table(
+            pa.table({"id": [1, 2], "day": [1, None if null else 2]}, schema=schema), folder / f"{name}.parquet"
+        )
+    trace = w.backward(w.spark.read.parquet(str(folder)).groupBy("id").count().where("id = 2"))
+    assert sorted(trace["goods"].collect(), key=str) == [(2, 2), (2, None)]
+    assert trace.verify().ok
+    assert by_position(w, trace, "goods", 5) is not None
+
+
 def test_a_query_runs_again_on_few_rows_without_reading_the_source(w: whence.Session, tmp_path: Path) -> None:
     write(tmp_path / "goods")
     goods = w.spark.read.parquet(str(tmp_path / "goods"))

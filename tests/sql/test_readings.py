@@ -297,3 +297,51 @@ def test_a_folder_whose_name_looks_like_a_listing(w: whence.Session, tmp_path: P
     (folder / "a.csv").write_text("1\n2\n3\n")
     with pytest.raises(whence.SourceChanged):
         w.backward(df)
+
+
+JOINED = "SELECT l.n, max(r.id) AS c FROM {} l JOIN {} r ON l.n = r.n GROUP BY l.n ORDER BY c DESC LIMIT 1"
+STATES = [
+    ("SELECT l.n FROM before l WHERE EXISTS (SELECT * FROM after r WHERE l.n = r.n)", [10, 11, 13]),
+    ("SELECT l.n, r.id FROM after l JOIN before r ON l.n = r.n", [10, 11, 13]),
+    (JOINED.format("before", "after"), [11, 13]),
+    (JOINED.format("after", "before"), [11, 13]),
+]
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_two_states_of_one_place_stay_apart_though_spark_takes_them_for_equal(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    """Of two equal parts of a plan Spark computes one: so of two scans of one path, whatever each of them listed."""
+    path, schema = str(tmp_path / "grown"), "n int, id int"
+    read = spark.read.schema(schema).format(kind)
+    spark.createDataFrame([(3, 10), (0, 11)], schema).coalesce(1).write.format(kind).save(path)
+    read.load(path).createOrReplaceTempView("before")
+    spark.createDataFrame([(2, 12), (0, 13)], schema).coalesce(1).write.format(kind).mode("append").save(path)
+    read.load(path).createOrReplaceTempView("after")
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        for text, ids in STATES:
+            report = spark.sql(text)
+            trace = w.backward(report)
+            (found,) = sources(trace).values()
+            assert [row[1] for row in sorted(found, key=lambda row: row[1])] == ids, text
+            assert rows(trace.replay()) == rows(report), text
+
+
+def test_what_was_computed_of_two_states_is_not_taken_for_the_states_exchanged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The same files in all, and to Spark the same query."""
+    path, schema = str(tmp_path / "grown"), "n int, id int"
+    for mode, values in [("error", [(3, 10), (0, 11)]), ("append", [(0, 12), (0, 13)])]:
+        spark.createDataFrame(values, schema).coalesce(1).write.mode(mode).parquet(path)
+        spark.read.parquet(path).createOrReplaceTempView("before" if mode == "error" else "after")
+    text = "SELECT l.n, sum(l.id) AS s FROM {} l JOIN {} r ON l.n = r.n GROUP BY l.n ORDER BY s DESC LIMIT 1"
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        for names in (("before", "after"), ("after", "before")):
+            report = spark.sql(text.format(*names))
+            trace = w.backward(report)
+            left, right = ([row[1] for row in rows(reading.rows)] for reading in trace.readings)
+            wanted = {"before": [11], "after": [11, 12, 13]}
+            assert [left, right] == [wanted[name] for name in names]
+            assert rows(trace.replay()) == rows(report)

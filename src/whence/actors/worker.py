@@ -82,6 +82,9 @@ class Mode:
     observe: bool = False
 
 
+CAPTURING = Mode()
+
+
 class _Committed:
     """An accumulator of the names of logs that tasks committed."""
 
@@ -123,7 +126,7 @@ class Actor:
         self,
         spec: ActorSpec,
         files: Files,
-        mode: Mode = Mode(),  # noqa: B008
+        mode: Mode = CAPTURING,
         task: tuple[str, int] | None = None,
         teller: Teller | None = None,
     ) -> None:

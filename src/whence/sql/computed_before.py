@@ -103,15 +103,16 @@ def _versions(c: Catalyst, leaves: Sequence[Plan]) -> Versions | None:
     at_hand = all(class_name(leaf) == "LocalRelation" for leaf in leaves)
     if at_hand or not all(_is_fixed(c, leaf) for leaf in leaves):
         return None
-    found: set[tuple[str, int, int, str]] = set()
+    found: list[frozenset[tuple[str, int, int, str]]] = []
     for leaf in (leaf for leaf in leaves if c.is_file_scan(leaf)):
         version = c.version_of(leaf)
         if version is not None:
-            found.add((f"{version.place}@{version.table}", version.number, 0, ""))
+            found.append(frozenset({(f"{version.place}@{version.table}", version.number, 0, "")}))
         else:
-            found |= {(path, *about) for path, about in c.versions_of(c.files_of(leaf)).items()}
+            found.append(frozenset((path, *about) for path, about in c.versions_of(c.files_of(leaf)).items()))
     # A file without a mark is no longer the one that was listed.
-    return frozenset(found) if all(mark or not modified for _, _, modified, mark in found) else None
+    whole = all(mark or not modified for files in found for _, _, modified, mark in files)
+    return tuple(found) if whole else None
 
 
 def _length(c: Catalyst, leaf: Plan) -> int:

@@ -80,7 +80,7 @@ def _read(
         rows[by_hash[file]].append(row)
     columns = c.output(place.leaf.plan)
     names = [a.name() for a in columns]
-    types = to_arrow_schema(StructType([StructField(a.name(), _type_of(a)) for a in columns])).types
+    schema = to_arrow_schema(StructType([StructField(a.name(), _type_of(a)) for a in columns]))
     parts: list[pa.Table] = []
     left = most
     for path, some in sorted(rows.items()):
@@ -95,9 +95,9 @@ def _read(
             parts += [
                 file.read_row_group(group, columns=names).take(here).select(names) for group, here in groups.items()
             ]
-    if not parts or any(part.schema.types != types for part in parts):  # Spark reads them as other types
+    if not parts or any(part.schema.types != schema.types for part in parts):  # Spark reads them as other types
         return None
-    return pa.concat_tables([part.replace_schema_metadata() for part in parts])
+    return pa.concat_tables([part.cast(schema) for part in parts])  # one file may allow NULL where another does not
 
 
 def _plain(c: Catalyst, place: ReadingPlace) -> bool:

@@ -17,7 +17,7 @@ from whence.sql.moments import at_one_moment
 from whence.sql.recursion import unrolled
 from whence.sql.rules import RULES
 from whence.sql.tree import Node, rebuild, tree_of
-from whence.sql.versions import require_cached_alike, require_unchanged
+from whence.sql.versions import require_cached_alike, require_unchanged, told_apart
 from whence.sql.writes import Passage, looked_through
 
 
@@ -48,6 +48,7 @@ class SqlLineage:
             self.frame = c.frame(c.at_this_moment(c.plan_of(df)))
         elif self.tree is not settled or self._is_written_down():
             self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down, or are now
+        self.tree = told_apart(c, self.tree)
         self._builder = Builder(c, self.tree, RULES, some_columns=self._some)
         self._build(compute=False)
         self.require_unchanged()

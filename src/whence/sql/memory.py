@@ -15,8 +15,9 @@ from whence.store.producers import Product
 
 # path, length, modification time
 FileVersion: TypeAlias = tuple[str, int, int]
-# path, length, modification time, and the mark that tells it from a new file of the same length and time
-Versions: TypeAlias = frozenset[tuple[str, int, int, str]]
+# Of each scan, from left to right, its files: path, length, modification time, and the mark that tells it from a new
+# file of the same length and time. Spark takes two scans of one place for equal, whatever files each has listed there.
+Versions: TypeAlias = tuple[frozenset[tuple[str, int, int, str]], ...]
 # Of each file its length and, where that is cheap, a digest (intact.py).
 Manifest: TypeAlias = dict[str, tuple[int, str | None]]
 # Of each file that was looked at, how the file system tells its state, and the digest it had then.
@@ -91,6 +92,8 @@ class Memory:
     compared: set[tuple[frozenset[FileVersion], tuple[str, ...]]] = field(default_factory=set)
     # Queries that actions under capture computed whole, and the seconds that they took; the latest last (planning.py).
     timed: list[tuple[JavaObject, float]] = field(default_factory=list)
+    # Of each place that a query read, the files that were there when it was first asked about (versions.py).
+    first_seen: dict[str, frozenset[FileVersion]] = field(default_factory=dict)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.

@@ -22,6 +22,7 @@ import re
 from dataclasses import dataclass
 
 from whence.spark.catalyst import SPLIT
+from whence.spark.files import MARK
 from whence.spark.lakes import DELTA, ICEBERG, ROW_IDS
 from whence.spark.statuses import Listing
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
@@ -37,7 +38,7 @@ MOST_FILES_APART = 500
 # Options that say only which files are read.
 _WHICH_FILES = {
     *("path", "paths", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "basepath"),
-    "serialization.format",
+    *("serialization.format", MARK),
 }
 # Options that say only how values are typed; a file's rows stay where they are, unless malformed ones are dropped.
 _TYPES = {

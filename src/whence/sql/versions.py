@@ -8,7 +8,9 @@ cannot set. What is seen of a source at a question (inode, ETag, snapshot) holds
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from whence.model import SourceChanged
 from whence.spark import statuses
@@ -16,6 +18,7 @@ from whence.spark.statuses import Listing, Status
 from whence.sql import facts
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst, Plan, remembered
+from whence.sql.memory import FileVersion
 from whence.sql.sources import hive_files
 from whence.sql.tree import Node
 
@@ -135,6 +138,30 @@ def states(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[ReadingPlac
     for place in places:
         found.setdefault(_state(c, place.leaf), []).append(place)
     return list(found.values())
+
+
+def told_apart(c: Catalyst, node: Node) -> Node:
+    """The tree with those scans marked that read other files than the first one of this session that read there: to
+    Spark they would be equal, so that it might compute one of them and take its rows for the other's."""
+    if not node.children and c.is_file_scan(node.plan) and c.tells_files(node.plan):
+        files = frozenset((path, *version) for path, version in c.files_of(node.plan).items())
+        first = c.memory.first_seen.setdefault("|".join(sorted(c.roots(node.plan))), files)
+        return node if files == first else replace(node, plan=c.with_mark(node.plan, _digest(files)))
+    if node.kind in ("Settled", "Given"):
+        return node
+    children = [told_apart(c, child) for child in node.children]
+    subqueries = {key: told_apart(c, below) for key, below in node.subqueries.items()}
+    plan = node.plan
+    if any(new is not old for new, old in zip(children, node.children, strict=True)):
+        plan = c.with_children(plan, [child.plan for child in children])
+    changed = {key: new.plan for key, new in subqueries.items() if new is not node.subqueries[key]}
+    if changed:
+        plan = c.replace_subqueries(plan, changed)
+    return node if plan is node.plan else replace(node, plan=plan, children=children, subqueries=subqueries)
+
+
+def _digest(files: frozenset[FileVersion]) -> str:
+    return hashlib.sha256(repr(sorted(files)).encode()).hexdigest()
 
 
 def by_columns(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[ReadingPlace]]:
