@@ -434,7 +434,8 @@ class _Check:
             self.tally.widened += 1
             return
         self.tally.exact += 1
-        assert Counter(found) == Counter((self._key(v), self._by_table(ids)) for v, ids in expected), "witnesses"
+        wanted = Counter((self._key(v), self._by_table(ids)) for v, ids in expected)
+        assert Counter(found) == wanted, f"witnesses {Counter(found) - wanted}, not {wanted - Counter(found)}"
         if "sources" in self.case.ways:
             self._check_sources(trace, oracle.merged(expected))
         if "verify" in self.case.ways:

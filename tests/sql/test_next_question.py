@@ -244,6 +244,23 @@ def test_many_rows_on_the_left_side_are_not_computed_first(
     assert left == [None]
 
 
+@pytest.mark.parametrize("kept", ["in", "not in"])
+def test_rows_that_others_keep_and_a_window_numbers(
+    w: whence.Session, spark: SparkSession, tables: Path, left: list[object], kept: str
+) -> None:
+    """They are numbered among all that are kept, so that none of them are computed first."""
+    text, test = KEPT[kept]
+    rows = f"select l.id, l.g, l.k from items l where {text}"
+    frame = "partition by g order by id rows between 1 preceding and current row"
+    query = f"select g, id, count(*) over ({frame}) n from ({rows})"
+    kept_ids = sorted(i for i, g, k in ITEMS if g == 3 and test(i, k))
+    assert len(kept_ids) > 1
+    trace = w.backward(spark.sql(query).where(f"g = 3 and id = {kept_ids[-1]}"))
+    assert {row.id for row in first_reading(trace).collect()} == set(kept_ids[-2:])
+    assert trace.verify()
+    assert not [one for one in left if one is not None]
+
+
 @pytest.mark.parametrize("kept", ["in", "exists", "another than itself"])
 def test_what_the_rows_find_on_the_right_side_is_computed_once(
     w: whence.Session, spark: SparkSession, tables: Path, computed: list[object], kept: str

@@ -315,9 +315,9 @@ def test_two_states_of_one_place_stay_apart_though_spark_takes_them_for_equal(
     """Of two equal parts of a plan Spark computes one: so of two scans of one path, whatever each of them listed."""
     path, schema = str(tmp_path / "grown"), "n int, id int"
     read = spark.read.schema(schema).format(kind)
-    spark.createDataFrame([(3, 10), (0, 11)], schema).coalesce(1).write.format(kind).save(path)
+    spark.createDataFrame([(3, 10), (0, 11)], schema).repartition(2, "id").write.format(kind).save(path)
     read.load(path).createOrReplaceTempView("before")
-    spark.createDataFrame([(2, 12), (0, 13)], schema).coalesce(1).write.format(kind).mode("append").save(path)
+    spark.createDataFrame([(2, 12), (0, 13)], schema).repartition(2, "id").write.format(kind).mode("append").save(path)
     read.load(path).createOrReplaceTempView("after")
     with whence.attach(spark, store=tmp_path / "store") as w:
         for text, ids in STATES:
@@ -334,7 +334,7 @@ def test_what_was_computed_of_two_states_is_not_taken_for_the_states_exchanged(
     """The same files in all, and to Spark the same query."""
     path, schema = str(tmp_path / "grown"), "n int, id int"
     for mode, values in [("error", [(3, 10), (0, 11)]), ("append", [(0, 12), (0, 13)])]:
-        spark.createDataFrame(values, schema).coalesce(1).write.mode(mode).parquet(path)
+        spark.createDataFrame(values, schema).repartition(2, "id").write.mode(mode).parquet(path)
         spark.read.parquet(path).createOrReplaceTempView("before" if mode == "error" else "after")
     text = "SELECT l.n, sum(l.id) AS s FROM {} l JOIN {} r ON l.n = r.n GROUP BY l.n ORDER BY s DESC LIMIT 1"
     with whence.attach(spark, store=tmp_path / "store") as w:

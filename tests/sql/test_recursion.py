@@ -112,6 +112,26 @@ def test_pipes(session: whence.Session, edges: list[tuple[int, int, int]]) -> No
     assert "PipeOperator" not in str(trace)
 
 
+@pytest.mark.skipif(RELEASE < (4, 0), reason="functions written in SQL came with Spark 4.0")
+def test_functions_written_in_sql(session: whence.Session, edges: list[tuple[int, int, int]]) -> None:
+    spark = session.spark
+    spark.sql("create or replace temporary function rec_twice(x int) returns int return 2 * x")
+    inside = "select id, src from rec_edge where dst > least"
+    spark.sql(
+        f"create or replace temporary function rec_over(least int) returns table (id int, src int) return {inside}"
+    )
+    try:
+        trace = session.backward(
+            spark.sql("select src, count(*) c from rec_over(2) where rec_twice(src) = 2 group by src")
+        )
+        assert {row.id for row in trace["rec_edge"].collect()} == {i for i, a, b in edges if b > 2 and a == 1}
+        assert trace.verify().ok
+        assert "SQLFunctionNode" not in str(trace)
+    finally:
+        spark.sql("drop temporary function rec_twice")
+        spark.sql("drop temporary function rec_over")
+
+
 def test_a_question_reports_nothing_to_an_observation(
     session: whence.Session, edges: list[tuple[int, int, int]]
 ) -> None:

@@ -1,7 +1,7 @@
 """Spark's operators and functions by what they do. Every room that reads plans goes by these: sql/ asks which rows,
 watch/ which columns; a new Spark that adds one of a kind is one change here."""
 
-NAMES_ONLY = ("SubqueryAlias", "ResolvedHint", "PipeOperator", "CollectMetrics")
+NAMES_ONLY = ("SubqueryAlias", "ResolvedHint", "PipeOperator", "CollectMetrics", "SQLFunctionNode")
 """Rows and columns go through as they are; only a name, advice, or a count on the side is added."""
 
 LOOKED_THROUGH = (*NAMES_ONLY, "View")

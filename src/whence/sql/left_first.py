@@ -43,6 +43,8 @@ def left_first(
     tests = choices(c, block.node, below, [] if condition is None else [condition], left=True)
     if left is None or tests is None or c.has_user_functions(block.annotated.plan):
         return None
+    if _counts_rows(c, block.annotated.plan, left):
+        return None
     if not any(pinned(part) for test in tests for part in all_of(c, test)):
         return None
     needed = {id_of(a) for a in block.annotated.attrs} | also
@@ -53,6 +55,17 @@ def left_first(
     matches = {id(link.node): link for link in block.annotated.links if isinstance(link, Lookup)}
     found = _exchanged(c, block.annotated.plan, left, rows, [matches.get(id(node)) for node in joins], find)
     return found if found is None or condition is None else c.filter(condition, found)
+
+
+def _counts_rows(c: Catalyst, plan: Plan, left: Plan) -> bool:
+    """Whether rows are numbered on the way from the left side up (rules/window.py): of some of them, they would get
+    other numbers."""
+    while not plan.fastEquals(left):
+        below = c.children(plan)
+        if class_name(plan) == "Window" or not below:
+            return True
+        plan = below[0]
+    return False
 
 
 def _chain(node: Node) -> Iterator[Node]:
