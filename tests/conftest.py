@@ -45,6 +45,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Tests make a key of their own, and leave that of whoever runs them alone."""
     for name, value in jvm.environment().items():
         os.environ.setdefault(name, value)
+    jvm.remember_names()
     os.environ.pop("WHENCE_KEY", None)
     os.environ["XDG_CONFIG_HOME"] = str(session.config._tmp_path_factory.mktemp("config"))  # type: ignore[attr-defined]
 
