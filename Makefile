@@ -19,7 +19,7 @@ BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
 # Tests that have a command of their own.
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
-.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-types check-examples docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
@@ -100,8 +100,14 @@ check:
 	@$(SETUP) dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j2 check-types check-examples
+
+# Side by side: each of them keeps one core busy.
+check-types:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-examples:
 	@$(QUICK) && $(BIN)/pytest tests/docs $(ARGS)
 
 docs:

@@ -14,6 +14,17 @@ import jvm
 import whence
 from beside import Beside
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # not in every environment that tests run in
+    pass
+else:
+    # What is green once is green again, on a slow machine too: the examples are always the same ones, and nothing is
+    # said about time. `--hypothesis-profile=new` looks for others.
+    settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("new", derandomize=False, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("same")
+
 _BESIDE = pytest.StashKey[Beside]()
 
 
