@@ -61,7 +61,8 @@ def found(paths: list[str], left_out: list[str]) -> list[str]:
 def run(lane: int, files: list[str], results: Path, coverage: bool, options: list[str], codes: dict[int, int]) -> None:
     python = [sys.executable, *(["-m", "coverage", "run"] if coverage else []), "-m", "pytest"]
     command = [*python, *files, f"--junitxml={results / f'{lane}.xml'}", *options]
-    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}")}
+    # Sets are walked in one order too.
+    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}"), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -14,6 +14,8 @@ from scripts import lanes
 FILE = """
 import os
 
+print({{"in", "which", "order", "sets", "are", "walked"}})
+
 def test_first():
     pass
 
@@ -87,6 +89,16 @@ def test_one_lane_can_be_run_again(
     assert run(monkeypatch, ".", "--only", "3", "--lanes", "3", "-vv") == 0
     ran = [line.split("::")[0].removeprefix("3| ") for line in capsys.readouterr().out.splitlines() if "::test" in line]
     assert list(dict.fromkeys(ran)) == ["test_5.py", "test_4.py"]
+
+
+def test_sets_are_walked_in_one_order(
+    files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = set()
+    for _ in range(2):
+        assert run(monkeypatch, "test_0.py", "-s") == 0
+        seen |= {line for line in capsys.readouterr().out.splitlines() if "walked" in line}
+    assert len(seen) == 1
 
 
 def test_a_lane_that_ends_in_the_middle_is_no_success(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
