@@ -14,15 +14,17 @@ BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors 
 SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \
 	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py \
 	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/page
+# `make test WITH=services` runs them too, in a lane beside the others, while these compute.
+BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
 # Tests that have a command of their own.
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
-.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check docs \
+.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-types check-examples docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
-	@echo "make test       the tests, in three lanes side by side"
+	@echo "make test       the tests, in three lanes side by side; WITH=services has those of test-processes in a fourth"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own: the next three"
 	@echo "make test-processes  databases, brokers, browsers, separate executors: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
@@ -47,7 +49,7 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES))
+	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) $(BESIDE))
 
 test-services: test-processes test-cluster test-lakes
 
@@ -98,8 +100,14 @@ check:
 	@$(SETUP) dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j2 check-types check-examples
+
+# Side by side: each of them keeps one core busy.
+check-types:
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-examples:
 	@$(QUICK) && $(BIN)/pytest tests/docs $(ARGS)
 
 docs:

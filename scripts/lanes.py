@@ -1,7 +1,9 @@
 """Runs test files in lanes side by side, each lane one pytest with a Spark session of its own.
 
-The lanes take their files from one queue (lane.py), those first that took longest the last time (tests/durations.json;
-`--remember` writes it anew), so that all of them end together."""
+Files are dealt beforehand by how long they took the last time (tests/durations.json; `--remember` writes it anew), so
+that all lanes end together. What a lane runs, and in which order, follows from that file alone: a run can be repeated,
+and so can one lane of it (`--only 2`). Files of `--beside`, those that start programs and wait for them, come one
+after the other in one more lane, beside others that compute."""
 
 from __future__ import annotations
 
@@ -25,17 +27,42 @@ TOLD_LINES = 12  # of what a failed test said
 NOTHING_THERE = 5  # pytest's exit code when no test was selected
 
 
-def in_turn(files: list[str]) -> list[str]:
-    """The longest first, so that the lanes end together."""
+def dealt(files: list[str], beside: list[str], lanes: int) -> list[list[str]]:
+    """The longest first, each to the lane that has least to do; of several such lanes, to the first. Those of `beside`
+    fill the last lane first, up to a lane's share."""
     known = json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {}
-    return sorted(files, key=lambda file: (-known.get(file, UNKNOWN), file))
+    took = {file: known.get(file, UNKNOWN) for file in {*files, *beside}}
+    hands: list[list[str]] = [[] for _ in range(min(lanes, len(took)))]
+    sums = [0.0] * len(hands)
+
+    def in_turn(some: list[str]) -> list[str]:
+        return sorted(dict.fromkeys(some), key=lambda file: (-took[file], file))
+
+    for file in [*in_turn(beside), *in_turn([file for file in files if file not in beside])]:
+        fits = file in beside and sums[-1] + took[file] <= sum(took.values()) / len(hands)
+        lane = len(hands) - 1 if fits else sums.index(min(sums))
+        hands[lane].append(file)
+        sums[lane] += took[file]
+    return hands
 
 
-def run(lane: int, results: Path, coverage: bool, options: list[str], codes: dict[int, int]) -> None:
-    python = [sys.executable, *(["-m", "coverage", "run"] if coverage else [])]
-    lists = [str(results / "files"), str(results / "queue")]
-    command = [*python, "scripts/lane.py", *lists, f"--junitxml={results / f'{lane}.xml'}", *options]
-    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}")}
+def found(paths: list[str], left_out: list[str]) -> list[str]:
+    """The files of tests in folders, and files as they are."""
+    without = [(ROOT / path).resolve() for path in left_out]
+    files = []
+    for path in paths:
+        whole = (ROOT / path).resolve()
+        for file in [whole] if whole.is_file() else sorted(whole.rglob("test_*.py")):
+            if not any(file == other or other in file.parents for other in without):
+                files.append(str(file.relative_to(ROOT)))
+    return files
+
+
+def run(lane: int, files: list[str], results: Path, coverage: bool, options: list[str], codes: dict[int, int]) -> None:
+    python = [sys.executable, *(["-m", "coverage", "run"] if coverage else []), "-m", "pytest"]
+    command = [*python, *files, f"--junitxml={results / f'{lane}.xml'}", *options]
+    # Sets are walked in one order too.
+    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}"), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -78,25 +105,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files of tests")
     parser.add_argument("--without", nargs="*", default=[], help="folders and files that are left out")
+    parser.add_argument("--beside", nargs="*", default=[], help="those that mostly wait: run too, in one more lane")
     parser.add_argument("--lanes", type=int, default=LANES)
+    parser.add_argument("--only", type=int, help="run this lane alone, as it would be run among the others")
     parser.add_argument("--coverage", action="store_true", help="say which lines of whence the tests reach")
     parser.add_argument("--remember", action="store_true", help="write down how long each file took")
     arguments, options = parser.parse_known_args()
-    left_out = [(ROOT / path).resolve() for path in arguments.without]
-    files: list[str] = []
-    for path in arguments.paths:
-        whole = (ROOT / path).resolve()
-        for file in [whole] if whole.is_file() else sorted(whole.rglob("test_*.py")):
-            if not any(file == other or other in file.parents for other in left_out):
-                files.append(str(file.relative_to(ROOT)))
+    beside = found(arguments.beside, [])
+    hands = dealt(found(arguments.paths, arguments.without), beside, arguments.lanes + bool(beside))
     begun = time.monotonic()
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as results:
-        for name in ("files", "queue"):
-            (Path(results) / name).write_text("\n".join(in_turn(files)))
         threads = [
-            threading.Thread(target=run, args=(lane, Path(results), arguments.coverage, options, codes))
-            for lane in range(1, min(arguments.lanes, len(files)) + 1)
+            threading.Thread(target=run, args=(lane, files, Path(results), arguments.coverage, options, codes))
+            for lane, files in enumerate(hands, 1)
+            if arguments.only in (None, lane)
         ]
         for thread in threads:
             thread.start()
@@ -110,9 +133,10 @@ def main() -> int:
         DURATIONS.write_text(json.dumps(known, indent=1) + "\n")
     longest = sorted(took.items(), key=lambda item: -item[1])[:15]
     print("\nlongest files: " + ", ".join(f"{file} {s:.0f} s" for file, s in longest))
-    print(f"{len(files)} files in {len(codes)} lanes, {time.monotonic() - begun:.0f} s: exit codes {codes}")
+    print(f"{len(took)} files in {len(codes)} lanes, {time.monotonic() - begun:.0f} s: exit codes {codes}")
     print("\n".join(wrong))
-    return max(short, *(code for code in codes.values() if code != NOTHING_THERE), 0)
+    # A lane that was killed has a code below 0.
+    return max(short, *(abs(code) for code in codes.values() if code != NOTHING_THERE), 0)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,17 @@ import jvm
 import whence
 from beside import Beside
 
+try:
+    from hypothesis import HealthCheck, settings
+except ImportError:  # not in every environment that tests run in
+    pass
+else:
+    # What is green once is green again, on a slow machine too: the examples are always the same ones, and nothing is
+    # said about time. `--hypothesis-profile=new` looks for others.
+    settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile("new", derandomize=False, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("same")
+
 _BESIDE = pytest.StashKey[Beside]()
 
 
@@ -45,6 +56,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Tests make a key of their own, and leave that of whoever runs them alone."""
     for name, value in jvm.environment().items():
         os.environ.setdefault(name, value)
+    jvm.remember_names()
     os.environ.pop("WHENCE_KEY", None)
     os.environ["XDG_CONFIG_HOME"] = str(session.config._tmp_path_factory.mktemp("config"))  # type: ignore[attr-defined]
 

@@ -4,6 +4,7 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
 - Spark's sorters, hash tables and broadcasts take memory in pages of megabytes, filled with zeros. Tests have few rows.
 - The first compiler alone has 48 MB for its code by default. What did not fit was thrown out, and compiled again.
 - Spark's classes are parsed and verified at every start. An archive has them ready (`python tests/jvm.py` makes it).
+- py4j looks for `jvm.functions` as a class of every package that PySpark imports, in every jar, each time it is named.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyspark
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -87,6 +90,22 @@ def environment() -> dict[str, str]:
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "SPARK_LAUNCHER_OPTS": SHORT,
     }
+
+
+def remember_names() -> None:
+    """From now on each package, class and static method is looked up once by whoever holds it. What is no name but a
+    value (a static field) is asked for every time, and another JVM has another view of its names."""
+    for kind in (JVMView, JavaPackage, JavaClass):
+        if not hasattr(kind, "looked_up"):
+            kind.looked_up = kind.__getattr__
+            kind.__getattr__ = _remembered
+
+
+def _remembered(self: Any, name: str) -> Any:
+    found = type(self).looked_up(self, name)
+    if isinstance(found, JavaPackage | JavaClass | JavaMember):
+        vars(self)[name] = found
+    return found
 
 
 def make_archive() -> None:

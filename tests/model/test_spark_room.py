@@ -24,6 +24,24 @@ def named(source: str) -> set[tuple[str, int]]:
     return found
 
 
+def asked_in_parts(source: str) -> list[int]:
+    """Lines with `jvm.org`, `jvm.PythonUtils` and the like: py4j looks for each part of such a name in every jar, as a
+    class of every package that is imported. Whole names, as in getattr(jvm, "java.lang.Object"), are found at once."""
+    return sorted(
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute)
+        and ast.unparse(node.value).rpartition(".")[2] in ("jvm", "_jvm")
+        and (node.attr in ("org", "java", "scala") or node.attr[0].isupper())
+    )
+
+
+def test_classes_are_asked_for_by_their_whole_names() -> None:
+    assert asked_in_parts("jvm.long\nc.spark._jvm.org.apache.X()\njvm.PythonUtils.toSeq") == [2, 3]
+    for file in sorted((SOURCES / "spark").rglob("*.py")):
+        assert asked_in_parts(file.read_text(encoding="utf-8")) == [], file
+
+
 def test_the_search_finds_what_it_looks_for() -> None:
     assert named("a._jdf.x()\nhasattr(b, '_jsparkSession')") == {("_jdf", 1), ("_jsparkSession", 2)}
     assert named((SOURCES / "spark" / "handles.py").read_text(encoding="utf-8"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -43,22 +44,31 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def rows_touched(w: whence.Session, df: DataFrame, source: str, *records: int) -> Counter[tuple[object, ...]]:
-    """The rows of the result that have one of the records as witness, from the backward trace of all rows."""
+Told = tuple[list[Any], list[Any]]
+
+
+def traced(w: whence.Session, df: DataFrame, source: str) -> Told:
+    """Which output has which row of the source as witness, and the outputs, from the backward trace of all rows."""
     trace = w.backward(df)
+    return trace.associations().where(F.col("source") == source).collect(), trace.outputs().collect()
+
+
+def rows_touched(told: Told, *records: int) -> Counter[tuple[object, ...]]:
+    """The rows of the result that have one of the records as witness."""
+    found, outputs = told
     wanted = {f"#{record}" for record in records}
-    found = trace.associations().where(F.col("source") == source).collect()
     touched = {output for output, _, record in found if record[record.index("#") :] in wanted}
-    return Counter(tuple(row)[1:] for row in trace.outputs().collect() if row[0] in touched)
+    return Counter(tuple(row)[1:] for row in outputs if row[0] in touched)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_forward_gives_the_rows_that_backward_leads_from(w: whence.Session, tables: Path, query: str) -> None:
     df = w.spark.sql(QUERIES[query])
+    told = traced(w, df, "l")
     # (id 1, the two equal rows) and (id 2, with a NULL)
     for seed, records in (("id = 1", (0, 5)), ("id = 2", (1,))):
         found = w.forward(w.spark.table("l").where(seed), to=df).rows.collect()
-        assert Counter(tuple(row) for row in found) == rows_touched(w, df, "l", *records)
+        assert Counter(tuple(row) for row in found) == rows_touched(told, *records)
 
 
 @pytest.mark.parametrize("below", [15, 150, 1500], ids=["few", "some", "many"])

@@ -5,6 +5,7 @@ The answers are the same as without, which a plain computation in Python tells."
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,23 @@ THINGS = [(k, "abc"[k % 3]) for k in range(5)]
 REPORT = "select name, k, count(*) as n from items join things using (k) group by name, k"
 
 
+SCHEMAS = {"items": "id int, g int, k int", "things": "k int, name string"}
+
+
+@pytest.fixture(scope="module")
+def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("written")
+    write(spark, home / "items", ITEMS, SCHEMAS["items"])
+    write(spark, home / "things", THINGS, SCHEMAS["things"])
+    return home
+
+
 @pytest.fixture
-def tables(spark: SparkSession, tmp_path: Path) -> Path:
-    write(spark, tmp_path / "items", ITEMS, "id int, g int, k int")
-    write(spark, tmp_path / "things", THINGS, "k int, name string")
+def tables(spark: SparkSession, written: Path, tmp_path: Path) -> Path:
+    """Files of its own for each test: some change them."""
+    for name, schema in SCHEMAS.items():
+        shutil.copytree(written / name, tmp_path / name)
+        spark.read.schema(schema).parquet(str(tmp_path / name)).createOrReplaceTempView(name)
     return tmp_path
 
 

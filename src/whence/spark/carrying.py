@@ -42,17 +42,19 @@ class Carriers:
         loader = loader_of(self._spark, "carrier", source)
         if self._failed is None:
             self._failed = context.sc().collectionAccumulator("whence_carrier")
-            self._settings = context.broadcast(jvm.org.apache.spark.util.SerializableConfiguration(self._files.conf))
+            self._settings = context.broadcast(
+                getattr(jvm, "org.apache.spark.util.SerializableConfiguration")(self._files.conf)
+            )
         if self._files.has_rights:
             self._files.make(str(stage))
         (constructor, *_) = loader.loadClass("whence.Carrier").getConstructors()
-        arguments = self._spark._sc._gateway.new_array(jvm.java.lang.Object, 5)  # type: ignore[union-attr]
+        arguments = self._spark._sc._gateway.new_array(getattr(jvm, "java.lang.Object"), 5)  # type: ignore[union-attr]
         arguments[0] = f"{SCRATCH}/{self._run}/{stage}"
         arguments[1] = self._files.path(str(stage))
         arguments[2] = self._files.rights()[1] if self._files.has_rights else None
         arguments[3], arguments[4] = self._settings, self._failed
         rdd = jrdd.rdd()
-        plain = jvm.org.apache.spark.api.java.JavaRDD.fromRDD(rdd, rdd.elementClassTag())
+        plain = getattr(jvm, "org.apache.spark.api.java.JavaRDD").fromRDD(rdd, rdd.elementClassTag())
         return plain.mapPartitionsWithIndex(constructor.newInstance(arguments), True)
 
     def failures(self) -> dict[tuple[int, int, int], str]:

@@ -89,8 +89,10 @@ class Catalyst(Subqueries, Lakes):
         self._dataset: Any = self.adapter.dataset()
         self._small: tuple[int, JavaObject] | None = None
         self._wide: tuple[int, JavaObject] | None = None
-        self._path: Any = self._jvm.org.apache.hadoop.fs.Path
-        self._name: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_operator")
+        self._path: Any = getattr(self._jvm, "org.apache.hadoop.fs.Path")
+        self._name: JavaObject = getattr(self._jvm, "org.apache.spark.sql.catalyst.trees.TreeNodeTag")(
+            "whence_operator"
+        )
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
         self._tag = f"whence-{uuid4().hex}"

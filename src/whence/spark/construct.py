@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from py4j.java_gateway import JavaObject
+from py4j.java_gateway import JavaObject, JavaPackage
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
@@ -100,9 +100,8 @@ class Classes:
     """The classes of a Java package, each looked up once: py4j asks the JVM again each time."""
 
     def __init__(self, jvm: Any, package: str) -> None:
-        for part in package.split("."):
-            jvm = getattr(jvm, part)
-        self._package = jvm
+        # As it is: asked for part by part, each part is looked for in every jar, as a class of every imported package.
+        self._package = JavaPackage(package, jvm._gateway_client, jvm._id)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._package, name)
@@ -129,14 +128,16 @@ class Making(Contents):
         self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
         self._exprs: Any = Classes(jvm, "org.apache.spark.sql.catalyst.expressions")
         self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
-        self._to_seq: Callable[[list[JavaObject]], JavaObject] = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._list_of: Callable[..., JavaObject] = jvm.java.util.List.of
-        # By the whole name: of one that is asked for part by part, py4j looks for each part in every jar.
+        self._analysis = Classes(jvm, "org.apache.spark.sql.catalyst.analysis")
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = getattr(
+            jvm, "org.apache.spark.api.python.PythonUtils"
+        ).toSeq
+        self._list_of: Callable[..., JavaObject] = getattr(jvm, "java.util.List").of
         self._object: Any = getattr(jvm, "java.lang.Object")
         self._system: Any = getattr(jvm, "java.lang.System")
         self._uri: Any = getattr(jvm, "java.net.URI")
-        self._some: Any = jvm.scala.Some
-        self._none: JavaObject = jvm.scala.Option.empty()
+        self._some: Any = getattr(jvm, "scala.Some")
+        self._none: JavaObject = getattr(jvm, "scala.Option").empty()
         self._empty: JavaObject = self._to_seq([])
         self._of_frames: JavaObject = self._to_seq(list(_OF_FRAMES))
         self._no_hint: JavaObject = self._plans.JoinHint.NONE()
@@ -146,7 +147,7 @@ class Making(Contents):
         setattr(client, _JVM, str(self._new_id().jvmId().toString()))
         prepare(spark)
         self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
-        self._loader: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._loader: Any = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}
 
     def output(self, plan: Plan) -> list[Attr]:
@@ -288,13 +289,11 @@ class Making(Contents):
 
     def function(self, name: str, *args: Expr) -> Expr:
         """A call that the analyzer resolves."""
-        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
-        return getattr(getattr(analysis, "UnresolvedFunction$"), "MODULE$").apply(name, self.seq(args), False)
+        return self._analysis.the("UnresolvedFunction").apply(name, self.seq(args), False)
 
     def unresolved(self, name: str) -> Expr:
         """A column that the analyzer finds by its name."""
-        analysis = self._jvm.org.apache.spark.sql.catalyst.analysis
-        return getattr(getattr(analysis, "UnresolvedAttribute$"), "MODULE$").apply(self.seq([name]))
+        return self._analysis.the("UnresolvedAttribute").apply(self.seq([name]))
 
     def said_by(self, column: JavaObject) -> Expr:
         """The expression of a Column, before any name in it is looked up."""
@@ -395,8 +394,8 @@ class Making(Contents):
         """A call of a method of a Java object, which gives true or false.
 
         As it is not deterministic, Spark evaluates it once for each row, there and nowhere else."""
-        kind = self._jvm.org.apache.spark.sql.types.ObjectType(target.getClass())
-        boolean = self._jvm.org.apache.spark.sql.types.DataTypes.BooleanType
+        kind = getattr(self._jvm, "org.apache.spark.sql.types.ObjectType")(target.getClass())
+        boolean = getattr(self._jvm, "org.apache.spark.sql.types.DataTypes").BooleanType
         literal = self._exprs.Literal(target, kind)
         return self._exprs.objects.Invoke(literal, method, boolean, self.seq(args), self._empty, False, False, False)
 

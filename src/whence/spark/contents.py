@@ -141,7 +141,7 @@ class _Tokens:
     def _each(
         self, array: JavaObject, element: JavaObject, nullable: bool, tokens: Callable[[JavaObject], list[JavaObject]]
     ) -> JavaObject:
-        reference = self._c._jvm.java.util.concurrent.atomic.AtomicReference()
+        reference = getattr(self._c._jvm, "java.util.concurrent.atomic.AtomicReference")()
         one = self._e.NamedLambdaVariable("x", element, nullable, self._c._new_id(), reference)
         named = [part for i, token in enumerate(tokens(one)) for part in (self._c._text(f"t{i}"), token)]
         struct = self._e.CreateNamedStruct(self._c.seq(named))
@@ -162,4 +162,4 @@ class _Tokens:
         return self._e.objects.Invoke(value, method, gives, self._c._empty, self._c._empty, True, True, True)
 
     def _jvm_type(self, name: str) -> JavaObject:
-        return getattr(self._c._jvm.org.apache.spark.sql.types.DataTypes, name)
+        return getattr(getattr(self._c._jvm, "org.apache.spark.sql.types.DataTypes"), name)

@@ -17,23 +17,18 @@ def text_literal(c: Catalyst, text: str) -> JavaObject:
 
 def values_of(c: Catalyst, row: JavaObject, plan: JavaObject) -> list[JavaObject]:
     """The values of a row of this plan as constants. They never leave the JVM, since not all survive that."""
-    package = c.spark._jvm.org.apache.spark.sql.catalyst.expressions  # type: ignore[union-attr]
     whole = _the(c, "Literal").create(row, plan.schema())
-    return [package.GetStructField(whole, n, c.none()) for n in range(len(c.output(plan)))]
+    return [c._exprs.GetStructField(whole, n, c.none()) for n in range(len(c.output(plan)))]
 
 
 def folded(c: Catalyst, expr: JavaObject) -> JavaObject:
     """A constant expression as one literal."""
-    jvm: Any = c.spark._jvm
-    rule = getattr(getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "ConstantFolding$"), "MODULE$")
-    plans = jvm.org.apache.spark.sql.catalyst.plans.logical
-    project = c.project([c.alias(expr, "value")], plans.OneRowRelation())
-    return c.children(c.items(rule.apply(project).projectList())[0])[0]
+    project = c.project([c.alias(expr, "value")], c._plans.OneRowRelation())
+    return c.children(c.items(c._optimizer.the("ConstantFolding").apply(project).projectList())[0])[0]
 
 
 def _the(c: Catalyst, name: str) -> Any:
-    jvm: Any = c.spark._jvm
-    return getattr(getattr(jvm.org.apache.spark.sql.catalyst.expressions, name + "$"), "MODULE$")
+    return c._exprs.the(name)
 
 
 def can_up_cast(c: Catalyst, expr: JavaObject, cast: JavaObject) -> bool:
@@ -49,13 +44,13 @@ def first_fields(c: Catalyst, array: JavaObject) -> JavaObject:
 
 def count_of(c: Catalyst, expr: JavaObject) -> JavaObject:
     jvm: Any = c.spark._jvm
-    return jvm.org.apache.spark.sql.catalyst.expressions.aggregate.Count(c.seq([expr]))
+    return getattr(jvm, "org.apache.spark.sql.catalyst.expressions.aggregate.Count")(c.seq([expr]))
 
 
 def lenient(c: Catalyst, function: JavaObject) -> JavaObject:
     """A sum or an average that gives NULL where it would overflow."""
     jvm: Any = c.spark._jvm
-    mode = jvm.org.apache.spark.sql.catalyst.expressions.EvalMode.TRY()
+    mode = getattr(jvm, "org.apache.spark.sql.catalyst.expressions.EvalMode").TRY()
     fields = c.fields(function)
     if "evalContext" in fields:
         context = fields["evalContext"]
@@ -66,14 +61,15 @@ def lenient(c: Catalyst, function: JavaObject) -> JavaObject:
 def permissive(c: Catalyst, scan: JavaObject, name: str) -> tuple[JavaObject, JavaObject]:
     """A scan of files in the mode PERMISSIVE, and its further column `name`: the text of a malformed record."""
     jvm: Any = c.spark._jvm
+    utils = getattr(jvm, "org.apache.spark.api.python.PythonUtils")
     relation = scan.relation()
     options = {key: relation.options().apply(key) for key in c.items(relation.options().keys().toSeq())}
     options = {k: v for k, v in options.items() if k.lower() not in ("mode", "columnnameofcorruptrecord")}
     options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": name}
-    string = jvm.org.apache.spark.sql.types.DataTypes.StringType
+    string = getattr(jvm, "org.apache.spark.sql.types.DataTypes").StringType
     made = relation.copy(
         relation.location(), relation.partitionSchema(), relation.dataSchema().add(name, string),
-        relation.bucketSpec(), relation.fileFormat(), jvm.PythonUtils.toScalaMap(options), relation.sparkSession(),
+        relation.bucketSpec(), relation.fileFormat(), utils.toScalaMap(options), relation.sparkSession(),
     )  # fmt: skip
     column = c.alias(c.null(text_literal(c, "")), name).toAttribute()
     own = c.output(scan)
@@ -88,9 +84,8 @@ def is_lenient(function: JavaObject) -> bool:
 
 def bound(c: Catalyst, expr: JavaObject, columns: list[JavaObject]) -> JavaObject:
     """The expression as it is evaluated on rows of these columns."""
-    jvm: Any = c.spark._jvm
-    package = jvm.org.apache.spark.sql.catalyst.expressions
-    return package.BindReferences.bindReference(expr, getattr(package, "package$AttributeSeq")(c.seq(columns)), False)
+    attributes = getattr(c._exprs, "package$AttributeSeq")(c.seq(columns))
+    return c._exprs.BindReferences.bindReference(expr, attributes, False)
 
 
 def rows_of(frame: DataFrame) -> list[JavaObject]:
@@ -100,6 +95,4 @@ def rows_of(frame: DataFrame) -> list[JavaObject]:
 
 def local_rows(c: Catalyst, columns: list[JavaObject], rows: list[JavaObject]) -> JavaObject:
     """A plan that gives these rows without a job."""
-    jvm: Any = c.spark._jvm
-    plans = jvm.org.apache.spark.sql.catalyst.plans.logical
-    return c._new(plans.LocalRelation, c.seq(columns), c.seq(rows), False, last=c.none())
+    return c._new(c._plans.LocalRelation, c.seq(columns), c.seq(rows), False, last=c.none())

@@ -8,6 +8,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from whence.spark.catalyst import Catalyst, to_list
+from whence.spark.construct import Classes
 
 # The name that Spark 4 gives to what raise_error throws.
 _RAISED = "USER_RAISED_EXCEPTION"
@@ -18,7 +19,7 @@ def failed_partition(context: Any) -> int | None:
     try:
         bus = context._jsc.sc().listenerBus()
         bus.waitUntilEmpty()
-        store, nothing = context._jsc.sc().statusStore(), context._jvm.java.util.ArrayList()
+        store, nothing = context._jsc.sc().statusStore(), getattr(context._jvm, "java.util.ArrayList")()
         quantiles = context._gateway.new_array(context._jvm.double, 0)
         stages = to_list(store.stageList(None, False, False, quantiles, nothing))
         last = max((s for s in stages if s.failureReason().isDefined()), key=lambda s: int(s.stageId()), default=None)
@@ -32,8 +33,8 @@ def failed_partition(context: Any) -> int | None:
 
 def _failed_task(context: Any, store: JavaObject, stage: JavaObject) -> int | None:
     """Some releases of Spark give the user's error as the reason, and nothing else."""
-    told = context._jvm.org.apache.spark.status.api.v1
-    failed = context._jvm.java.util.ArrayList()
+    told = Classes(context._jvm, "org.apache.spark.status.api.v1")
+    failed = getattr(context._jvm, "java.util.ArrayList")()
     failed.add(told.TaskStatus.FAILED)
     tasks = to_list(store.taskList(stage.stageId(), stage.attemptId(), 0, 100, told.TaskSorting.ID, failed))
     return int(tasks[-1].index()) if tasks else None

@@ -44,9 +44,11 @@ def from_arrow(spark: Any, table: Any) -> Any:
     # What createDataFrame does with a frame of pandas, once that is Arrow.
     jvm, batches = spark._jvm, table.to_batches(max_chunksize=_ROWS_AT_ONCE)
     to_jvm = spark._sc._serialize_to_jvm
-    read = jvm.PythonSQLUtils.readArrowStreamFromFile
-    stream = to_jvm(batches, ArrowStreamSerializer(), read, lambda: jvm.ArrowIteratorServer())
-    return ClassicDataFrame(jvm.PythonSQLUtils.toDataFrame(stream, schema.json(), spark._jsparkSession), spark)
+    utils = getattr(jvm, "org.apache.spark.sql.api.python.PythonSQLUtils")
+    read = utils.readArrowStreamFromFile
+    server = getattr(jvm, "org.apache.spark.sql.api.python.ArrowIteratorServer")
+    stream = to_jvm(batches, ArrowStreamSerializer(), read, server)
+    return ClassicDataFrame(utils.toDataFrame(stream, schema.json(), spark._jsparkSession), spark)
 
 
 def query_context_loggers() -> list[logging.Logger]:

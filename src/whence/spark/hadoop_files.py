@@ -38,7 +38,7 @@ class HadoopFiles(RemoteFiles):
         self._relayed: Any = None
         jvm: Any = spark._jvm
         session: Any = spark._jsparkSession
-        self._path_class = jvm.org.apache.hadoop.fs.Path
+        self._path_class = getattr(jvm, "org.apache.hadoop.fs.Path")
         self.conf = session.sessionState().newHadoopConf()
         self._scheme = self.root.partition("://")[0]
         try:
@@ -107,7 +107,7 @@ class HadoopFiles(RemoteFiles):
         while place is not None and not self._system.exists(place):
             missing.append(place)
             place = place.getParent()
-        permission = jvm.org.apache.hadoop.fs.permission.FsPermission(self.rights(str(place.toString()))[0])
+        permission = getattr(jvm, "org.apache.hadoop.fs.permission.FsPermission")(self.rights(str(place.toString()))[0])
         for level in reversed(missing):
             self._system.mkdirs(level)
             self._system.setPermission(level, permission)
@@ -128,16 +128,17 @@ class HadoopFiles(RemoteFiles):
 
         def copy() -> None:
             jvm: Any = self.spark._jvm
-            hadoop = jvm.org.apache.hadoop.fs
-            machine = hadoop.FileSystem.getLocal(self.conf).getRaw()
+            copied = getattr(jvm, "org.apache.hadoop.fs.FileUtil").copy
+            machine = getattr(jvm, "org.apache.hadoop.fs.FileSystem").getLocal(self.conf).getRaw()
             self._make(target.getParent())
             if self._scheme in _WHOLE_BY_NATURE:
-                hadoop.FileUtil.copy(machine, here, self._system, target, False, True, self.conf)
+                copied(machine, here, self._system, target, False, True, self.conf)
                 return
             hidden = self._path_class(target.getParent(), f".{uuid4().hex}.tmp")
-            hadoop.FileUtil.copy(machine, here, self._system, hidden, False, True, self.conf)
+            copied(machine, here, self._system, hidden, False, True, self.conf)
             if self.has_rights:
-                self._system.setPermission(hidden, hadoop.permission.FsPermission(self.rights()[1]))
+                permission = getattr(jvm, "org.apache.hadoop.fs.permission.FsPermission")
+                self._system.setPermission(hidden, permission(self.rights()[1]))
             self._replace(hidden, target)
 
         self._said(copy)
@@ -146,11 +147,11 @@ class HadoopFiles(RemoteFiles):
     def _replace(self, hidden: Any, target: Any) -> None:
         jvm: Any = self.spark._jvm
         gateway: Any = self.spark._sc._gateway
-        rename = getattr(jvm.org.apache.hadoop.fs, "Options$Rename")
+        rename = getattr(jvm, "org.apache.hadoop.fs.Options$Rename")
         options = gateway.new_array(rename, 1)
         options[0] = rename.OVERWRITE
         try:
-            context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self.conf)
+            context = getattr(jvm, "org.apache.hadoop.fs.FileContext").getFileContext(target.toUri(), self.conf)
             context.rename(hidden, target, options)
         except Py4JJavaError:  # a file system of the older interface only, which does not replace in one step
             self._system.delete(target, False)

@@ -38,7 +38,7 @@ def made(spark: SparkSession, loader: Any, name: str, *given: Any) -> Any:
     gateway: Any = spark._sc._gateway
     jvm: Any = spark._jvm
     (constructor, *_) = loader.loadClass(name).getConstructors()
-    arguments = gateway.new_array(jvm.java.lang.Object, len(given))
+    arguments = gateway.new_array(getattr(jvm, "java.lang.Object"), len(given))
     for number, value in enumerate(given):
         arguments[number] = value
     return constructor.newInstance(arguments)
@@ -54,14 +54,14 @@ def jar_of(spark: SparkSession, stem: str, source: str) -> str:
     """The path of a jar with the classes of this source, compiled once for each version of Spark and Java."""
     jvm: Any = spark._jvm
     source = release_of(spark).java(source)
-    java = jvm.java.lang.System.getProperty("java.specification.version")
+    java = getattr(jvm, "java.lang.System").getProperty("java.specification.version")
     key = hashlib.sha256(f"{source}\0{spark.version}\0{java}".encode()).hexdigest()[:24]
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     target = Path(base) / "whence" / f"{stem}-{key}.jar"
     if target.is_file() and is_own(target.parent, target):  # it is run as this user
         return str(target)
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler = getattr(jvm, "org.codehaus.janino.SimpleCompiler")()
+    compiler.setParentClassLoader(getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader())
     compiler.cook(source)
     codes = compiler.getBytecodes()
     try:

@@ -26,7 +26,7 @@ _JAVA_FUNCTIONS = ("ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF")
 class Judging(Making):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        patterns = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        patterns = getattr(self._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
         self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
 
     def children(self, plan: Plan) -> list[Plan]:

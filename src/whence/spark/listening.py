@@ -29,7 +29,9 @@ def watcher(spark: SparkSession, source: str, capacity: int, characters: int, mi
     context: Any = spark.sparkContext
     gateway, jvm = context._gateway, context._jvm
     loader = _loader(spark, gateway, jvm, source)
-    return made(spark, loader, "whence.Watcher", capacity, characters, jvm.java.lang.Long.valueOf(millis), levels)
+    return made(
+        spark, loader, "whence.Watcher", capacity, characters, getattr(jvm, "java.lang.Long").valueOf(millis), levels
+    )
 
 
 def _loader(spark: SparkSession, gateway: Any, jvm: Any, source: str) -> JavaObject:
@@ -38,8 +40,8 @@ def _loader(spark: SparkSession, gateway: Any, jvm: Any, source: str) -> JavaObj
     with _loading:
         loader = vars(gateway).get("_whence_loader")
         if loader is None:
-            parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            urls = gateway.new_array(jvm.java.net.URL, 1)
-            urls[0] = jvm.java.io.File(jar_of(spark, "watcher", source)).toURI().toURL()
-            loader = gateway._whence_loader = jvm.java.net.URLClassLoader(urls, parent)
+            parent = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+            urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
+            urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, "watcher", source)).toURI().toURL()
+            loader = gateway._whence_loader = getattr(jvm, "java.net.URLClassLoader")(urls, parent)
         return loader

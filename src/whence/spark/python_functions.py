@@ -16,7 +16,7 @@ _pickle: Any = CPickleSerializer()
 def function_like(spark: Any, original: JavaObject, command: bytes) -> JavaObject:
     """Another command in the place of a function's own; its environment, files, broadcast variables and interpreter
     stay."""
-    return spark._jvm.SimplePythonFunction(
+    return getattr(spark._jvm, "org.apache.spark.api.python.SimplePythonFunction")(
         bytearray(command),
         original.envVars(),
         original.pythonIncludes(),
@@ -66,7 +66,7 @@ def put_back(function: JavaObject, command: JavaObject) -> None:
 
 def _byte_seq(context: Any, data: bytes) -> JavaObject:
     # a SimplePythonFunction made the ordinary way has the sequence in the right class
-    made = context._jvm.SimplePythonFunction(
+    made = getattr(context._jvm, "org.apache.spark.api.python.SimplePythonFunction")(
         bytearray(data), {}, [], context.pythonExec, context.pythonVer, [], context._javaAccumulator
     )
     return made.command()

@@ -38,7 +38,7 @@ def kind_of(rdd: JavaObject) -> str:
 def python_rdd(context: SparkContext, below: JavaObject, function: Any, preserves: bool, barrier: bool = False) -> Any:
     """The JavaRDD of what a function of Python's makes of the records of an RDD."""
     jvm: Any = context._jvm
-    return jvm.PythonRDD(below, function, preserves, barrier).asJavaRDD()
+    return getattr(jvm, "org.apache.spark.api.python.PythonRDD")(below, function, preserves, barrier).asJavaRDD()
 
 
 def shuffled(context: SparkContext, keyed: Sequence[Any], partitions: int, function: Any) -> Any:
@@ -46,13 +46,14 @@ def shuffled(context: SparkContext, keyed: Sequence[Any], partitions: int, funct
     joined = keyed[0]
     for other in keyed[1:]:
         joined = joined.union(other)
-    jvm: Any = context._jvm
-    return shuffled_by(context, joined.rdd(), jvm.PythonPartitioner(partitions, id(function)))
+    partitioner = getattr(context._jvm, "org.apache.spark.api.python.PythonPartitioner")
+    return shuffled_by(context, joined.rdd(), partitioner(partitions, id(function)))
 
 
 def shuffled_by(context: SparkContext, pairs: JavaObject, partitioner: JavaObject) -> Any:
     jvm: Any = context._jvm
-    return jvm.PythonRDD.valueOfPair(jvm.PairwiseRDD(pairs).asJavaPairRDD().partitionBy(partitioner))
+    paired = getattr(jvm, "org.apache.spark.api.python.PairwiseRDD")(pairs).asJavaPairRDD()
+    return getattr(jvm, "org.apache.spark.api.python.PythonRDD").valueOfPair(paired.partitionBy(partitioner))
 
 
 def pruned(context: SparkContext, view: RDD[Any], parts: list[int]) -> RDD[Any]:
@@ -64,8 +65,8 @@ def pruned(context: SparkContext, view: RDD[Any], parts: list[int]) -> RDD[Any]:
     words = context._gateway.new_array(jvm.long, len(mask))  # type: ignore[union-attr]
     for i, word in enumerate(mask):
         words[i] = word - (1 << 64) if word >= 1 << 63 else word
-    keep = jvm.scala.collection.immutable.BitSet.fromBitMask(words)
-    some = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(java_rdd(view), keep)
+    keep = getattr(jvm, "scala.collection.immutable.BitSet").fromBitMask(words)
+    some = getattr(jvm, "org.apache.spark.rdd.PartitionPruningRDD").create(java_rdd(view), keep)
     return RDD(some.toJavaRDD(), context, view._jrdd_deserializer)
 
 
@@ -97,5 +98,5 @@ def listed(context: SparkContext, path: str) -> Iterator[tuple[str, int, int]]:
 
 def _at(context: SparkContext, path: str) -> tuple[JavaObject, JavaObject]:
     jvm: Any = context._jvm
-    folder = jvm.org.apache.hadoop.fs.Path(path)
+    folder = getattr(jvm, "org.apache.hadoop.fs.Path")(path)
     return folder, folder.getFileSystem(context._jsc.hadoopConfiguration())

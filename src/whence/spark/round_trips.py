@@ -38,9 +38,11 @@ def prepare(spark: SparkSession) -> None:
 def _made(spark: SparkSession, gateway: Any) -> JavaObject:
     jvm: Any = spark._jvm
     source = Path(__file__).with_name("Handles.java").read_text(encoding="utf-8")
-    urls = gateway.new_array(jvm.java.net.URL, 1)
-    urls[0] = jvm.java.io.File(jar_of(spark, "handles", source)).toURI().toURL()
-    loader = jvm.java.net.URLClassLoader(urls, jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
+    urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, "handles", source)).toURI().toURL()
+    loader = getattr(jvm, "java.net.URLClassLoader")(
+        urls, getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+    )
     handles: JavaObject = made(spark, loader, "whence.Handles", gateway.java_gateway_server)
     return handles
 

@@ -55,7 +55,7 @@ def _written(c: Catalyst, statement: JavaObject) -> JavaObject | None:
 
 def analysed_command(c: Catalyst, statement: JavaObject) -> JavaObject:
     jvm: Any = c.spark._jvm
-    skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    skip = getattr(jvm, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     return c.spark._jsparkSession.sessionState().executePlan(statement, skip).analyzed()
 
 

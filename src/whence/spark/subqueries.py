@@ -33,7 +33,9 @@ class Subqueries(Judging):
         super().__init__(spark)
         self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
         self._domains: set[int] = set()
-        self._with_subquery: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION()
+        self._with_subquery: JavaObject = getattr(
+            self._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern"
+        ).PLAN_EXPRESSION()
 
     def subqueries(self, plan: Plan) -> list[Expr]:
         """The subquery expressions that stand in this node itself, each once."""
