@@ -123,7 +123,7 @@ class Actor:
         self,
         spec: ActorSpec,
         files: Files,
-        mode: Mode = Mode(),  # noqa: B008
+        mode: Mode = Mode(),
         task: tuple[str, int] | None = None,
         teller: Teller | None = None,
     ) -> None:
