@@ -86,3 +86,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.sql("CREATE NAMESPACE IF NOT EXISTS ice.shop")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def ansi(spark: SparkSession) -> Iterator[None]:
+    """What cannot be cast is an error, as it is by itself since Spark 4."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", before)

@@ -44,6 +44,7 @@ def test_groups_are_stored(w: whence.Session, spark: SparkSession, table: str) -
         assert trace.strategy is Strategy.STORED
 
 
+@pytest.mark.usefixtures("ansi")
 def test_culprits_and_quarantine(w: whence.Session, spark: SparkSession, table: str) -> None:
     cast = spark.table(table).selectExpr("id", "CAST(amount AS INT) AS n")
     parsed = spark.table(table).select("id", udf(int, "int")("amount").alias("n"))

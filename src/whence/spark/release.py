@@ -65,13 +65,17 @@ class Spark3(Release):
 
     def _look_up(self, node: JavaObject) -> list[str]:
         arity = int(node.productArity())
+        if not arity:
+            return []
         kind = node.getClass()
-        fields = {str(field.getName()) for field in kind.getDeclaredFields()} if arity else set()
-        made = [[str(given.getName()) for given in maker.getParameters()] for maker in kind.getConstructors()]
-        for names in sorted(made, key=len, reverse=True):
-            if len(names) >= arity and fields.issuperset(names[:arity]):
-                return names[:arity]
-        raise AttributeError(f"The fields of {kind.getName()} have no names in this release of Spark.")
+        while kind is not None:  # what is mixed into a case class where it is made has a class of its own, below it
+            fields = {str(field.getName()) for field in kind.getDeclaredFields()}
+            made = [[str(given.getName()) for given in maker.getParameters()] for maker in kind.getConstructors()]
+            for names in sorted(made, key=len, reverse=True):
+                if len(names) >= arity and fields.issuperset(names[:arity]):
+                    return names[:arity]
+            kind = kind.getSuperclass()
+        raise AttributeError(f"The fields of {node.getClass().getName()} have no names in this release of Spark.")
 
     def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
         return column.expr()
