@@ -37,6 +37,7 @@ from whence.debug.minimize.ddmin import (
 from whence.debug.minimize.pieces import MOST_PIECES, MOST_ROWS, MOST_TOGETHER, PIECE, Run, Way, piece_of, tests_of
 from whence.model import WhenceError
 from whence.spark.catalyst import FEW_ROWS
+from whence.spark.frames import of_partitions
 from whence.spark.handles import execution_of
 from whence.spark.sessions import is_frame
 from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
@@ -44,6 +45,8 @@ from whence.sql.catalyst import Plan, class_name, id_of, to_list
 from whence.sql.question import SqlQuestion
 
 _POSITION = "whence_position"
+# Bits of a position that number the rows of a partition; above them stands the partition's own number.
+_IN_PARTITION = 33
 # So few are tested one by one.
 _FEW_PIECES = 4
 # Tests that run side by side.
@@ -205,7 +208,7 @@ class _Minimizing:
         plan = c.extend(plan, [c.alias(c.position(), _POSITION)])
         frame = c.frame(c.keep(plan).plan if keep else plan)
         # Spark numbers the rows of a partition in sequence, so that counts tell all positions
-        part = F.shiftright(F.col(_POSITION), 33).alias("part")
+        part = F.shiftright(F.col(_POSITION), _IN_PARTITION).alias("part")
         runs: list[Run] = []
         for row in frame.groupBy(part).agg(F.min(_POSITION), F.count("*")).orderBy("part").collect():
             runs.append((self._numbered, row[1], row[2]))
@@ -215,7 +218,25 @@ class _Minimizing:
 
     def _keep(self, reading: _Reading, ranges: Sequence[Range]) -> list[Range]:
         """Compute these rows and keep them, under new numbers."""
-        return self._number(reading, self._leaf(reading, ranges), True)
+        plan = self._fetched(reading, ranges)
+        return self._number(reading, self._leaf(reading, ranges) if plan is None else plan, True)
+
+    def _fetched(self, reading: _Reading, ranges: Sequence[Range]) -> Plan | None:
+        """Few rows of a source, read from the partitions alone that hold them; None where that is not to be had."""
+        c = self._c
+        rows, own = reading.of(ranges)
+        if rows.kept or size(own) > FEW_ROWS:
+            return None
+        held = {
+            position >> _IN_PARTITION
+            for first, position, count in rows.runs
+            if any(low < first + count and first < high for low, high in own)
+        }
+        frame, found = of_partitions(c.frame(self._leaf(reading, ranges)), sorted(held))
+        if found != size(own):
+            return None
+        columns = zip(c.output(c.plan_of(frame)), reading.output, strict=True)
+        return c.project([c.alias_as(new, old) for new, old in columns], c.plan_of(frame))
 
     # The search
 
