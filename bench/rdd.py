@@ -297,7 +297,7 @@ def tracing(lc: Any, rdd: Any, job: Job) -> dict[str, float]:
 
     def again() -> None:
         for p, positions in walk().items():
-            lines.setdefault(lc.book.splits[p.stage][p.part].local, []).extend(records_at(lc, p, positions))
+            lines.setdefault(lc.book.readings[p.stage].load()[p.part].local, []).extend(records_at(lc, p, positions))
         job.act(job.make(_Again(lc.spark, lines)))
 
     found["replay"] = timed(again)

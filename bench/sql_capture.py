@@ -57,14 +57,15 @@ class Runner:
         self.session = whence.attach(self.spark, store=self.store)
 
     def captured(self) -> None:
+        self.report = self.query()
         with self.session.capture():
-            self.first = self.query().collect()[0]
+            self.first = self.report.collect()[0]
 
     def ask(self) -> None:
         """After the timing of the captured query: the trace of its first row, from what was captured."""
         from pyspark.sql import functions as F
 
-        one = self.query()
+        one = self.report  # what is written down belongs to this DataFrame and what is made from it
         for key in self.case.keys:
             one = one.where(F.col(key).eqNullSafe(F.lit(self.first[key])))
         found: list[Any] = []

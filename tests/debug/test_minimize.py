@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import add
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
 import whence
-from whence.debug.minimize.ddmin import DoesNotFail, ddmin
+from whence.debug.minimize.ddmin import DoesNotFail, ddmin, ddmin_together
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -49,7 +50,7 @@ def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSessio
     assert [row.shop for row in least.sources["shops_min"]] == [3]
     assert least.size == 2
     assert least.witnesses == 251  # of 1004: the lineage of the one failing row
-    assert least.tests == 4, "on nothing, on all pieces at once, on the one that fails, and without the shop"
+    assert least.tests == 2, "on all rows, each by itself, and on the one that fails: of nothing comes nothing"
     assert negative(least.rows)
 
 
@@ -64,10 +65,11 @@ def test_two_rows_that_fail_only_together(w: whence.Session, spark: SparkSession
     least = w.minimize(joined, fails=bad)
     assert sorted(row.n for row in least.sources["pair_min"]) == [3, 17]
     assert not least.stopped
-    # One run shows that no row fails by itself; then a few of them are left out at a time.
-    cut_short = w.minimize(joined, fails=bad, tests=6)
-    assert cut_short.tests == 6
-    assert "stopped after 6 tests" in cut_short.stopped
+    # One run shows that no row fails by itself; the next ones, of how many pieces each can be left out.
+    assert least.tests <= 6
+    cut_short = w.minimize(joined, fails=bad, tests=3)
+    assert cut_short.tests == 3
+    assert "stopped after 3 tests" in cut_short.stopped
     assert {3, 17} <= {row.n for row in cut_short.sources["pair_min"]}
     assert 2 < cut_short.size < cut_short.witnesses
     assert bad(cut_short.rows)
@@ -79,10 +81,12 @@ APART = {
     "a left join": f"SELECT k, total, name FROM ({PIECES_MIN}) LEFT JOIN names_min USING (k)",
     "the right side of a join": f"SELECT k, total FROM names_min JOIN ({PIECES_MIN}) USING (k) ORDER BY k",
     "distinct": f"SELECT DISTINCT total FROM ({PIECES_MIN})",
-}
-NOT_APART = {
     "all rows as one group": "SELECT sum(v) AS total FROM many_min",
     "a window": f"SELECT k, sum(total) OVER (ORDER BY k) AS total FROM ({PIECES_MIN})",
+    "a window of parts": "SELECT n, k, sum(v) OVER (PARTITION BY k ORDER BY n) AS total FROM many_min",
+}
+NOT_APART = {
+    "one group that may be dropped": "SELECT sum(v) AS total FROM many_min HAVING count(*) <> 7",
     "a limit": f"SELECT k, total FROM ({PIECES_MIN}) ORDER BY total LIMIT 1",
 }
 
@@ -101,6 +105,71 @@ def test_the_row_to_blame_is_the_same_however_pieces_are_tested(
     assert {row.n for row in least.sources["many_min"]} == {52}
     assert not least.stopped
     assert (least.tests <= 6) == (query in APART)
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["read again", "kept"])
+def test_many_witnesses_of_a_file(
+    w: whence.Session, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direct: bool
+) -> None:
+    """Pieces of many rows are read from their source; one that fails is kept, and what fails only together, all."""
+    monkeypatch.setattr("whence.debug.minimize.minimize.FEW_ROWS", 7)
+    rows = [(n, n % 3, -1e6 if n == 52 else 1.0) for n in range(300)]
+    spark.createDataFrame(rows, "n long, k long, v double").repartition(4, "n").write.parquet(
+        str(tmp_path / "file_min")
+    )
+    source = spark.read.parquet(str(tmp_path / "file_min"))
+    source = source if direct else source.join(source.select("k").distinct(), "k")
+    report = source.groupBy("k").agg(sf.sum("v").alias("total"), sf.collect_set("n").alias("all"))
+    least = w.minimize(report, fails=lambda found: any(row.total < 0 for row in found))
+    assert {row.n for row in least.sources["file_min"]} >= {52}
+    assert [row["all"] for row in least.rows] == [[52]]
+    assert not least.stopped
+    assert least.witnesses == (100 if direct else 200)
+    together = w.minimize(report, fails=lambda found: any({3, 177, 297} <= set(row["all"]) for row in found))
+    assert [set(row["all"]) for row in together.rows] == [{3, 177, 297}]
+    assert not together.stopped
+    cut_short = w.minimize(report, fails=lambda found: any({3, 297} <= set(row["all"]) for row in found), tests=3)
+    assert cut_short.stopped
+    assert {3, 297} <= {n for row in cut_short.rows for n in row["all"]}
+
+
+def test_parts_of_which_nothing_arrives_are_judged_like_nothing(w: whence.Session, spark: SparkSession) -> None:
+    """A sum of nothing is a row too: which parts gave none is not taken for an empty result."""
+    spark.createDataFrame([(n, n % 2) for n in range(12)], "n long, k long").createOrReplaceTempView("none_min")
+    report = spark.sql("SELECT count(*) AS c, max(n) AS top FROM none_min LEFT JOIN VALUES (1L) AS t(k) USING (k)")
+    least = w.minimize(report, fails=lambda found: not found or found[0].top == 11)
+    assert [row.n for row in least.sources["none_min"]] == [11]
+    nothing = w.minimize(report, fails=lambda found: found[0].c != 5)
+    assert nothing.size == 0
+    assert nothing.rows == [Row(c=0, top=None)]
+
+
+def test_rounds_of_tests_made_together() -> None:
+    """Whatever is needed: nothing of it can be left out, and a round is one run."""
+    for seed in range(40):
+        rng = random.Random(seed)
+        needed = set(rng.sample(range(900), rng.choice([1, 2, 3, 9, 40])))
+        alone: list[Sequence[tuple[int, int]]] = []
+        runs: list[int] = []
+
+        def fails(ranges: Sequence[tuple[int, int]], needed: set[int] = needed) -> bool:
+            return needed <= {n for low, high in ranges for n in range(low, high)}
+
+        def tried(ranges: Sequence[tuple[int, int]], fails: Callable[..., bool] = fails) -> bool:
+            alone.append(ranges)  # noqa: B023
+            return fails(ranges)
+
+        def each(sets: Sequence[Sequence[tuple[int, int]]], fails: Callable[..., bool] = fails) -> list[bool]:
+            runs.append(len(sets))  # noqa: B023
+            return [fails(ranges) for ranges in sets]
+
+        found = ddmin_together([(0, 900)], tried, each)
+        assert {n for low, high in found for n in range(low, high)} == needed
+        if len(needed) <= 3:
+            assert len(alone) + len(runs) <= 16
+    # A run of many tests that tells what does not hold alone leads to tests one by one.
+    odd = ddmin_together([(0, 40)], lambda ranges: any(a <= 7 < b for a, b in ranges), lambda sets: [True] * len(sets))
+    assert odd == [(7, 8)]
 
 
 def test_a_query_that_breaks_on_some_piece_is_tested_piece_by_piece(w: whence.Session, spark: SparkSession) -> None:

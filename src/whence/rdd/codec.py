@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,11 @@ def pack(values: AnyInts) -> bytes:
 
 
 def unpack(data: bytes) -> Ints:
+    return _unpack_raw(data).astype(np.int64, copy=False)
+
+
+def _unpack_raw(data: bytes) -> AnyInts:
+    """In the type that they were written in."""
     if data[:1] == b"z":
         data = data[1:10] + zlib.decompress(data[10:])
     kind, n = data[:1], int.from_bytes(data[1:9], "little")
@@ -50,8 +56,8 @@ def unpack(data: bytes) -> Ints:
         return np.full(n, int.from_bytes(data[9:17], "little", signed=True), dtype=np.int64)
     raw = np.frombuffer(data, dtype=np.uint8, offset=9)
     if kind == b"b":
-        return np.unpackbits(raw, count=n).astype(np.int64)
-    return raw.view(_DTYPES[int(kind)]).astype(np.int64)
+        return np.unpackbits(raw, count=n)
+    return raw.view(_DTYPES[int(kind)])
 
 
 def stable_order(slots: AnyInts) -> Ints:
@@ -76,10 +82,16 @@ def ragged(starts: AnyInts, counts: AnyInts) -> Ints:
     return result
 
 
-def _low_bits(counts: Ints, n: int) -> Ints:
-    width = np.floor(np.log2(n / counts)).astype(np.int64)
+def _low_bits(counts: AnyInts, n: int) -> Ints:
+    """The whole part of log2(n / count), at least 0: where a float's leading bit stands."""
+    width = ints(np.frexp(n / counts)[1]) - 1
     np.maximum(width, 0, out=width)
     return width
+
+
+def _narrow(values: Ints) -> AnyInts:
+    """Ascending integers in 32 bits, if all are below the largest of these: many blocks are held at a time."""
+    return values.astype(np.int32) if not len(values) or int(values[-1]) < (1 << 31) - 1 else values
 
 
 def _pack_fixed(values: AnyInts, offsets: AnyInts, total_bits: int) -> NDArray[np.uint64]:
@@ -98,7 +110,7 @@ def _pack_fixed(values: AnyInts, offsets: AnyInts, total_bits: int) -> NDArray[n
     return words
 
 
-def _read_fixed(words: NDArray[np.uint64], offsets: Ints, widths: Ints) -> Ints:
+def _read_fixed(words: NDArray[np.uint64], offsets: Ints, widths: AnyInts) -> Ints:
     place = offsets >> 6
     shift = (offsets & 63).astype(np.uint64)
     low = words[place] >> shift
@@ -132,7 +144,7 @@ def unpack_sorted(data: bytes) -> Ints:
     if kind == b"r":
         return np.arange(base, base + int.from_bytes(data[9:17], "little"), dtype=np.int64)
     if kind == b"m":
-        return np.flatnonzero(unpack(data[9:])) + base
+        return np.flatnonzero(_unpack_raw(data[9:])) + base
     return np.cumsum(unpack(data[9:])) + base
 
 
@@ -141,32 +153,35 @@ class GroupBlock:
     """Some elements, grouped by slot: which slots occur, how often, and where."""
 
     n: int
-    slots: Ints
-    counts: Ints
+    slots: AnyInts
+    counts: AnyInts
     _low: NDArray[np.uint64]
     _high: NDArray[np.uint8]
 
-    def _layout(self) -> tuple[Ints, Ints, Ints]:
-        width = _low_bits(self.counts, self.n)
-        low_at = np.cumsum(self.counts * width) - self.counts * width
-        span = self.counts + (self.n >> width) + 1
-        return width, low_at, np.cumsum(span) - span
+    @cached_property
+    def _layout(self) -> tuple[AnyInts, AnyInts, AnyInts]:
+        """Of each slot: how many low bits a position has, and where its low and its high bits begin."""
+        width, counts = _low_bits(self.counts, self.n), ints(self.counts)
+        low, span = counts * width, counts + (self.n >> width) + 1
+        return width.astype(np.uint8), _narrow(np.cumsum(low) - low), _narrow(np.cumsum(span) - span)
 
     def positions_of(self, wanted: Ints) -> tuple[Ints, Ints]:
         """Positions in this block of the wanted slots (ascending, distinct): (index into wanted, position), ordered."""
+        kind = self.slots.dtype  # of the same type, or all slots would be copied
+        wanted = np.minimum(wanted, np.iinfo(kind).max).astype(kind)
         at = np.searchsorted(self.slots, wanted)
         here = (at < len(self.slots)) & (self.slots[np.minimum(at, len(self.slots) - 1)] == wanted)
         which, at = np.flatnonzero(here), at[here]
         if not len(at):
             return which, at
-        width, low_at, high_at = self._layout()
+        width, low_at, high_at = self._layout
         if len(at) * 4 > len(self.slots):
             owner, positions = self._all(width, low_at, high_at)
             lookup = np.full(len(self.slots), -1, dtype=np.int64)
             lookup[at] = which
             keep = lookup[owner] >= 0
             return lookup[owner[keep]], positions[keep]
-        counts = self.counts[at]
+        counts = ints(self.counts[at])
         highs = []
         for i, c in zip(at.tolist(), counts.tolist(), strict=True):
             start = int(high_at[i])
@@ -178,9 +193,9 @@ class GroupBlock:
         low = _read_fixed(self._low, offsets, widths)
         return np.repeat(which, counts), (np.concatenate(highs) << widths) | low
 
-    def _all(self, width: Ints, low_at: Ints, high_at: Ints) -> tuple[Ints, Ints]:
+    def _all(self, width: AnyInts, low_at: AnyInts, high_at: AnyInts) -> tuple[Ints, Ints]:
         owner = np.repeat(np.arange(len(self.slots)), self.counts)
-        rank = ragged(np.zeros(len(self.slots), dtype=np.int64), self.counts)
+        rank = ragged(np.zeros(len(self.slots), dtype=np.int64), ints(self.counts))
         high = np.flatnonzero(np.unpackbits(self._high)) - high_at[owner] - rank
         widths = width[owner]
         low = _read_fixed(self._low, low_at[owner] + rank * widths, widths)
@@ -188,7 +203,7 @@ class GroupBlock:
 
     def slot_of_each(self) -> Ints:
         """The slot of element 0, 1, ... of the block."""
-        owner, positions = self._all(*self._layout())
+        owner, positions = self._all(*self._layout)
         result = np.empty(self.n, dtype=np.int64)
         result[positions] = self.slots[owner]
         return result
@@ -239,8 +254,8 @@ def unpack_groups(data: bytes) -> GroupBlock:
         at += size
     return GroupBlock(
         n=int(head[0]),
-        slots=unpack_sorted(parts[0]),
-        counts=unpack(parts[1]),
+        slots=_narrow(unpack_sorted(parts[0])),
+        counts=_unpack_raw(parts[1]),
         _low=np.frombuffer(parts[2], dtype=np.uint64),
         _high=np.frombuffer(parts[3], dtype=np.uint8),
     )

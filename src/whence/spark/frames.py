@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ else:
 
 _ROWS_AT_ONCE = 1 << 20
 
-__all__ = ["ClassicDataFrame", "from_arrow", "query_context_loggers", "to_arrow"]
+__all__ = ["ClassicDataFrame", "from_arrow", "of_partitions", "query_context_loggers", "to_arrow"]
 
 
 def to_arrow(frame: Any) -> Any:
@@ -49,6 +50,18 @@ def from_arrow(spark: Any, table: Any) -> Any:
     server = getattr(jvm, "org.apache.spark.sql.api.python.ArrowIteratorServer")
     stream = to_jvm(batches, ArrowStreamSerializer(), read, server)
     return ClassicDataFrame(utils.toDataFrame(stream, schema.json(), spark._jsparkSession), spark)
+
+
+def of_partitions(frame: Any, partitions: Sequence[int]) -> tuple[Any, int]:
+    """The rows of some partitions of a DataFrame, on the driver, and how many they are: the others are not computed."""
+    spark = frame.sparkSession
+    numbers = spark._sc._gateway.new_array(spark._jvm.int, len(partitions))
+    for n, partition in enumerate(partitions):
+        numbers[n] = partition
+    rows = spark._jvm.java.util.ArrayList()
+    for some in frame._jdf.toJavaRDD().collectPartitions(numbers):
+        rows.addAll(some)
+    return ClassicDataFrame(spark._jsparkSession.createDataFrame(rows, frame._jdf.schema()), spark), int(rows.size())
 
 
 def query_context_loggers() -> list[logging.Logger]:

@@ -19,6 +19,9 @@ Range = tuple[int, int]  # half open, among the records of all readings put one 
 SMALL = 100_000
 # Of more, tests are of small pieces: on average half of the rows are run until one fails, not one and a half times all.
 _PIECES = 16
+# Into so many pieces rows are cut that are tested together, and so many times as many where all of them are needed.
+_TOGETHER = 16
+_FINER = 4
 
 
 class DoesNotFail(WhenceError):
@@ -30,6 +33,10 @@ class _Stopped(Exception):
 
 
 Test = Callable[[Sequence[Range]], bool]
+# Of each of these sets, whether it fails, found in one run.
+Each = Callable[[Sequence[Sequence[Range]]], list[bool]]
+# Begins tests that are likely to be asked for next, side by side.
+Ahead = Callable[[Sequence[Sequence[Range]]], None]
 Cut = Callable[[int, list[Range], list[Range], Test], list[Range]]
 
 
@@ -47,11 +54,19 @@ class Search:
         self.smallest: list[Range] | None = None  # that was seen to fail
         self._seen: dict[tuple[Range, ...], bool] = {}  # each set of records is tested once
         self.tests = 0
+        self._known: Callable[[Sequence[Range]], bool | None] = lambda ranges: None
 
-    def run(self, fails: Test, spans: Mapping[int, list[Range]], cut: Cut | None = None) -> tuple[list[Range], str]:
+    def run(
+        self,
+        fails: Test,
+        spans: Mapping[int, list[Range]],
+        cut: Cut | None = None,
+        known: Callable[[Sequence[Range]], bool | None] | None = None,
+    ) -> tuple[list[Range], str]:
         """The records that are left of all readings, and why the search ended early. `fails` runs the program on some
-        records and judges what it gives; `cut` searches one reading."""
+        records and judges what it gives; `known` judges without a run, where it can; `cut` searches one reading."""
         self._fails = fails
+        self._known = known or self._known
         everything = [r for ranges in spans.values() for r in ranges]
         try:
             least = self._least(dict(spans), cut or self._cut)
@@ -89,10 +104,15 @@ class Search:
         return self._still_fails([*others, *ranges])
 
     def _still_fails(self, ranges: Sequence[Range]) -> bool:
-        key = _joined(ranges)
+        key = joined(ranges)
         if key not in self._seen:
-            self._seen[key] = self._test(ranges)
+            known = self._known(ranges)
+            self._seen[key] = self._test(ranges) if known is None else known
         return self._seen[key]
+
+    def unseen(self, sets: Sequence[Sequence[Range]]) -> list[Sequence[Range]]:
+        """Those that were not tested yet."""
+        return [ranges for ranges in sets if joined(ranges) not in self._seen]
 
     @contextmanager
     def test(self, what: str) -> Iterator[None]:
@@ -113,7 +133,7 @@ class Search:
         return failed
 
 
-def _joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
+def joined(ranges: Sequence[Range]) -> tuple[Range, ...]:
     found: list[Range] = []
     for low, high in sorted(ranges):
         if found and found[-1][1] == low:
@@ -144,19 +164,19 @@ def cut(ranges: Sequence[Range], parts: int) -> list[list[Range]]:
     return pieces
 
 
-def ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough: int = 1) -> list[Range]:
+def ddmin(ranges: list[Range], fails: Test, enough: int = 1, ahead: Ahead = lambda sets: None) -> list[Range]:
     """Zeller and Hildebrandt's ddmin: nothing in the answer can be left out by itself, or it is as small as asked."""
     parts = _first_cut(ranges)
     while size(ranges) > enough:
         parts = min(parts, size(ranges))
         pieces = cut(ranges, parts)
-        smaller = next((piece for piece in pieces if fails(piece)), None)
+        smaller = next((piece for piece in _begun(pieces, ahead) if fails(piece)), None)
         if smaller is not None:
             ranges, parts = smaller, _first_cut(smaller)
             continue
-        left = _needed(pieces, fails) if parts > 2 else pieces
+        left = _needed(pieces, fails, ahead) if parts > 2 else pieces
         if len(left) < len(pieces):
-            ranges, parts = _all_of(left), max(len(left), 2)
+            ranges, parts = all_of(left), max(len(left), 2)
         elif parts >= size(ranges):
             break
         else:
@@ -164,19 +184,65 @@ def ddmin(ranges: list[Range], fails: Callable[[Sequence[Range]], bool], enough:
     return ranges
 
 
+def ddmin_together(ranges: list[Range], fails: Test, each: Each) -> list[Range]:
+    """The same, with all tests of one round made in one run; what fails there is tried alone."""
+    parts = _TOGETHER
+    while size(ranges) > 1:
+        parts = min(parts, size(ranges))
+        pieces = cut(ranges, parts)
+        without = [all_of(_but(pieces, [n])) for n in range(len(pieces))] if parts > 2 else []
+        found = each([*pieces, *without])
+        piece = next((piece for piece, failed in zip(pieces, found, strict=False) if failed and fails(piece)), None)
+        if piece is not None:
+            ranges, parts = piece, _TOGETHER
+            continue
+        spare = [n for n, failed in enumerate(found[len(pieces) :]) if failed]
+        left = _dropped(pieces, spare, fails, each) if spare else None
+        if left is not None:
+            ranges, parts = left, _TOGETHER
+        elif spare:  # what is seen of many tests in one run does not hold alone
+            return ddmin(ranges, fails)
+        elif parts >= size(ranges):
+            break
+        else:
+            parts *= _FINER
+    return ranges
+
+
+def _dropped(pieces: list[list[Range]], spare: Sequence[int], fails: Test, each: Each) -> list[Range] | None:
+    """Without as many as possible of the pieces that can be left out one by one; None where none can."""
+    rest = all_of(_but(pieces, spare))
+    if rest and fails(rest):
+        return rest
+    fewer = [all_of(_but(pieces, spare[: n + 1])) for n in range(len(spare))]
+    likely = [some for some, failed in zip(fewer, each(fewer), strict=True) if some and failed]
+    return next((some for some in reversed(likely) if fails(some)), None)
+
+
+def _but(pieces: Sequence[list[Range]], dropped: Sequence[int]) -> list[list[Range]]:
+    return [piece for n, piece in enumerate(pieces) if n not in dropped]
+
+
+def _begun(sets: Sequence[list[Range]], ahead: Ahead) -> Iterator[list[Range]]:
+    for n, some in enumerate(sets):
+        ahead(sets[n:])
+        yield some
+
+
 def _first_cut(ranges: Sequence[Range]) -> int:
     return _PIECES if size(ranges) > SMALL else 2
 
 
-def _needed(pieces: list[list[Range]], fails: Callable[[Sequence[Range]], bool]) -> list[list[Range]]:
+def _needed(pieces: list[list[Range]], fails: Test, ahead: Ahead) -> list[list[Range]]:
     """The pieces that are left when, one after the other, each is dropped without which it still fails."""
     left = list(pieces)
-    for piece in pieces:
+    for n, piece in enumerate(pieces):
         others = [other for other in left if other is not piece]
-        if others and fails(_all_of(others)):
+        ahead([all_of([other for other in left if other is not some]) for some in pieces[n:]])
+        if others and fails(all_of(others)):
             left = others
     return left
 
 
-def _all_of(pieces: Sequence[Sequence[Range]]) -> list[Range]:
+def all_of(pieces: Sequence[Sequence[Range]]) -> list[Range]:
     return [r for piece in pieces for r in piece]
