@@ -240,7 +240,7 @@ def as_shown(c: Catalyst, written: Written, attrs: Sequence[Attr], passage: Pass
     for attr in attrs:
         value, same = as_written(written, attr)
         passage.unsure = passage.unsure or not same
-        shown.append(c.alias_as(value, attr))
+        shown.append(c.alias_as(c.unpushed(value) if written.may_break(attr) else value, attr))
     return shown
 
 
