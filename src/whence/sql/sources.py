@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from whence.spark.catalyst import SPLIT
@@ -234,6 +235,15 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
     if leaf.kind == "LogicalRelation" or _in_any_order(c, leaf):
         return _identified(c, plan, _contents(c, plan))
     return _identified(c, plan, [c.alias(c.position(), ROW)])
+
+
+def in_files(c: Catalyst, scan: Plan, paths: Collection[str]) -> Plan:
+    """The rows of a scan of files that are in these."""
+    leaf = _identify_files(c, scan)
+    (file, _) = leaf.ids
+    there = c.one_of(file, [c.hash64_of_text(path) for path in sorted(paths)])
+    assert there is not None
+    return c.project(leaf.columns, c.filter(there, leaf.plan))
 
 
 def _identified(c: Catalyst, plan: Plan, ids: list[Expr]) -> IdentifiedLeaf:
