@@ -182,6 +182,21 @@ def test_values_that_may_come_out_otherwise_are_compared_in_the_appends_that_mat
     assert len(files) < len(list((home / "thirds").glob("*.parquet")))
 
 
+def test_partitions_whose_names_are_no_plain_text(
+    session: whence.Session, home: Path, tmp_path: Path, opened: list[object]
+) -> None:
+    target = str(tmp_path / "parts of days")
+    orders = table(session, home, "orders").selectExpr("*", "concat('ä b:', shop, '%') as name", "rid / 3.0D as third")
+    with session.capture():
+        for day in range(3):
+            orders.where(f"day = {day}").write.mode("append").partitionBy("name").parquet(target)
+    with whence.attach(session.spark, store=home / "store") as later:
+        trace = later.backward(session.spark.read.parquet(target).where("rid = 11"))
+        assert told(trace) == {"orders": [11]}
+        assert trace.verify().ok
+        assert len(opened) == 1
+
+
 def test_files_of_others_matter_where_they_hold_the_rows(session: whence.Session, home: Path, tmp_path: Path) -> None:
     spark = session.spark
     orders = table(session, home, "orders")

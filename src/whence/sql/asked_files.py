@@ -17,7 +17,7 @@ from whence.sql.catalyst import Catalyst
 from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
 from whence.sql.selection import asked_by_key
-from whence.sql.sources import FILE
+from whence.sql.sources import FILE, files_by_hash
 from whence.sql.tree import Node
 from whence.sql.versions import require_unchanged
 
@@ -39,7 +39,8 @@ def asked_files(c: Catalyst, tree: Node, leaf: Node, made: int | None) -> set[st
     way = _way(tree, leaf)
     if way is None or not all(_takes_rows_alone(node, at) or node.kind == "Aggregate" for node, at in way):
         return None
-    if at_one_moment(c, tree)[0] is not tree:  # the question itself will be of a later moment
+    # The question itself will be of a later moment, and calls the user's functions by itself.
+    if at_one_moment(c, tree)[0] is not tree or c.has_user_functions(tree.plan):
         return None
     try:
         return _found(c, tree, leaf, made, sum(node.kind == "Aggregate" for node, _ in way))
@@ -59,12 +60,14 @@ def _found(c: Catalyst, tree: Node, leaf: Node, made: int | None, groupings: int
     (link,) = links
     if link.place.dataset.by_row_id or link.place.dataset.id_columns[0] != FILE:
         return None
-    paths = {c.hash64_of_text(path): path for path in c.files_of(leaf.plan)}
+    paths = files_by_hash(c, leaf.plan)
     asked = [is_there(c, link), *([] if condition is None else [condition])]
     rows = c.filter(c.conjunction(asked), block.annotated.plan)
     with working("looking where the rows were written"), c.quietly():
         numbers = {row[0] for row in c.frame(c.distinct(c.project([link.attrs[0]], rows))).collect()}
-    return {paths[number] for number in numbers} if numbers <= paths.keys() else None
+    if not numbers <= paths.keys() or set(paths.values()) != set(c.files_of(leaf.plan)):  # spelled in another way
+        return None
+    return {paths[number] for number in numbers}
 
 
 def _way(node: Node, leaf: Node) -> list[tuple[Node, int]] | None:
