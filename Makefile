@@ -8,7 +8,7 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 # An archive of Spark's classes, with which JVMs start in half the time: made once in an environment.
 QUICK = $(JAVA) && $(BIN)/python tests/jvm.py
-BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard minimize arrays chunks page serve yesterday
+BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard minimize arrays chunks page serve yesterday appends
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \

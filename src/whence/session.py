@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -140,7 +141,7 @@ class Session:
         from whence.debug.legs import Leg
         from whence.debug.trace import Trace
 
-        flow, records = self._flow(asked, where, through=through, columns=columns)
+        flow, records = self._flow(asked, where, through=through, columns=columns, all_rows=True)
         leg = Leg(flow, records, self._crossings if through else None)
         return self._saved_by(Trace(leg, self._spark, models=lambda: self._models_behind(records)))
 
@@ -241,9 +242,15 @@ class Session:
         return explain(bad, good, **options)
 
     def _flow(
-        self, asked: Asked, where: str | None = None, *, through: bool = True, columns: Sequence[str] | None = None
+        self,
+        asked: Asked,
+        where: str | None = None,
+        *,
+        through: bool = True,
+        columns: Sequence[str] | None = None,
+        all_rows: bool = False,
     ) -> tuple[Flow, Records]:
-        """What is asked, as a flow and records of its output."""
+        """What is asked, as a flow and records of its output. `all_rows`: nothing else will be asked of that flow."""
         from whence.debug.asked import flow_of
         from whence.debug.named import frame_by_name
 
@@ -252,7 +259,8 @@ class Session:
         if isinstance(asked, str):
             trained = self._trained_on(asked)
             asked = trained if trained is not None else frame_by_name(self._spark, self.catalog, asked)
-        return flow_of(asked, where, columns, lambda df: self.lineage(df, through=through, columns=columns))
+        lineage = partial(self.lineage, through=through, columns=columns, all_rows=all_rows)
+        return flow_of(asked, where, columns, lineage)
 
     def _remember_training(self, path: str, rows: DataFrame, at: int) -> None:
         from whence.sql.trained import remember_training
@@ -306,13 +314,20 @@ class Session:
 
         return open_flow(product, self._store.files.below("actors"))
 
-    def lineage(self, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None) -> SqlLineage:
+    def lineage(
+        self,
+        df: DataFrame,
+        *,
+        through: bool = True,
+        columns: Sequence[str] | None = None,
+        all_rows: bool = False,
+    ) -> SqlLineage:
         """The lineage of a query, for the rooms that go into it themselves."""
         from whence.sql import SqlLineage
 
         self._require_open()
         self._require_ours(df)
-        return SqlLineage(self._plans(), df, through=through, columns=columns)
+        return SqlLineage(self._plans(), df, through=through, columns=columns, all_rows=all_rows)
 
     def _plans(self) -> Catalyst:
         from whence.sql import Catalyst

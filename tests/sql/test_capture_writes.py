@@ -127,6 +127,27 @@ def test_appends_of_one_source_open_it_once(
         assert rids(later.backward(both)["orders"]) == {4, 5, 6}
 
 
+@pytest.mark.parametrize("condition", ["tags <=> array('a')", "pair <=> named_struct('x', 2L)", "not tags <=> array()"])
+def test_conditions_that_spark_cannot_give_to_the_source_of_a_table(
+    session: whence.Session, home: Path, condition: str
+) -> None:
+    """Parquet takes them, JSON does not: a trace asks the source what the user asked of the table."""
+    lines = [f'{{"rid": {i}, "tags": ["a"], "pair": {{"x": 2}}}}' if i < 2 else f'{{"rid": {i}}}' for i in range(4)]
+    (home / "lines.json").write_text("\n".join(lines))
+    schema = "rid bigint, tags array<string>, pair struct<x: bigint>"
+    with session.capture():
+        session.spark.read.schema(schema).json(str(home / "lines.json")).write.parquet(str(home / "kept"))
+    asked = session.spark.read.parquet(str(home / "kept")).where(condition)
+    expected = rids(asked)
+    with whence.attach(session.spark, store=home / "store") as later:
+        for w in (session, later):
+            trace = w.backward(asked)
+            assert rids(trace["lines.json"]) == expected
+            assert trace.verify().ok
+            assert rids(trace.replay()) == expected
+            assert trace.exclude().collect() == []
+
+
 def test_tables_and_partitions(session: whence.Session, home: Path) -> None:
     spark = session.spark
     orders = spark.read.parquet(str(home / "orders"))

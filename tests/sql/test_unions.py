@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import whence
-from whence.sql import Catalyst, SqlLineage
+from whence.sql import Catalyst, SqlLineage, evaluation
+from whence.sql.blocks import Lookup
 
 BRANCHES = 12
 
@@ -94,6 +97,37 @@ def test_operators_in_a_branch_show_the_rows_of_that_branch(
     assert ids(trace.at(above)) == [3, 4, 102]
     counts = dict(zip([step.number for step in trace.steps], trace.step_counts(), strict=True))
     assert {number: counts[number] for number in there} == {number: len(rows) for number, rows in there.items()}
+
+
+def test_only_branches_that_hold_the_rows_are_followed(
+    w: whence.Session, birds: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed: list[object] = []
+    look_up = evaluation._look_up
+
+    def seen(found: evaluation.Evaluation, link: Lookup, *more: Any) -> None:
+        followed.append(link)
+        look_up(found, link, *more)
+
+    monkeypatch.setattr(evaluation, "_look_up", seen)
+    sums = [part.groupBy("k").agg(F.sum("id").alias("id")) for part in in_parts(birds)]
+    trace = w.backward(union(sums).where("id = 18"))  # 3 + 15
+    assert dict(trace.witness_counts) == {"birds": 2}
+    assert ids(trace["birds"]) == [3, 15]
+    assert len(followed) == 1
+    assert {reading.number: ids(reading.rows) for reading in trace.readings} == {
+        n: [3, 15] if n == 3 else [] for n in range(BRANCHES)
+    }
+    assert trace.verify().ok
+    assert trace.associations().count() == 2
+    assert ids(trace.exclude(union(sums).where("id < 24"))) == [12, 14, 16, 20, 22]
+    groups = [step for step in trace.steps if step.operator == "Aggregate"]
+    counts = dict(zip([step.number for step in trace.steps], trace.step_counts(), strict=True))
+    assert [counts[step.number] for step in groups] == [1 if n == 3 else 0 for n in range(BRANCHES)]
+    assert [trace.at(step).count() for step in groups] == [1 if n == 3 else 0 for n in range(BRANCHES)]
+    # A sum over sums, of which some are in the same branch of a union of unions.
+    nested = union([union(sums[:4]), union(sums[4:]).distinct()]).groupBy("k").agg(F.sum("id").alias("id"))
+    assert ids(w.backward(nested.where("k = 1"))["birds"]) == list(range(1, 24, 3))
 
 
 def test_unions_below_other_operators(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:

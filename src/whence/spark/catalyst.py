@@ -400,6 +400,15 @@ class Catalyst(Subqueries, Lakes):
         """Paths as `_metadata.file_path` spells them."""
         return list(remembered(relation, "files", lambda: self._files(relation)))
 
+    def hashes_of_texts(self, texts: Sequence[str]) -> list[int]:
+        """`hash64_of_text` of many, computed on the driver in one query."""
+        if not texts:
+            return []
+        values = ", ".join(f"(CAST(X'{text.encode().hex()}' AS STRING))" for text in texts)
+        with self.quietly():
+            rows = self.spark.sql(f"SELECT xxhash64(t) FROM VALUES {values} AS v(t)").collect()
+        return [row[0] for row in rows]
+
     def _files(self, relation: Plan) -> list[str]:
         if class_name(relation) == "DataSourceV2Relation":
             return self._data_files(relation)

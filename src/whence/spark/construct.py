@@ -239,6 +239,10 @@ class Making(Contents):
         """A value that was told to Python as a constant; it must have survived that."""
         return self.null(like) if value is None else self._literal(str(value), self.type_of(like))
 
+    def unpushed(self, expr: Expr) -> Expr:
+        """The same value, in a form by which Spark gives no condition on it to a scan."""
+        return self._exprs.KnownNullable(expr)
+
     def _literal(self, text: str, kind: str) -> Expr:
         return self._text(text) if kind == "string" else self.parse(f"CAST('{text}' AS {kind})")
 

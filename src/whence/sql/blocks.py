@@ -164,6 +164,30 @@ def same_branches(link: Link) -> tuple[object, ...]:
     return (*(id_of(a) for a in link.attrs), outer, *(id_of(attr) for attr, _ in link.when[-1:]))
 
 
+def in_no_branch(c: Catalyst, links: Sequence[Link], rows: Plan, *, local: bool) -> list[Link]:
+    """Lookups in branches of unions that none of these rows is in: one look at the rows in place of one for each.
+
+    `local`: the rows are on the driver."""
+    lookups = [link for link in links if isinstance(link, Lookup) and link.when]
+    if len(lookups) < 2:
+        return []
+    tells = list({id_of(attr): attr for link in lookups for attr, _ in link.when}.values())
+    told = c.project([c.alias(attr, f"b{i}") for i, attr in enumerate(tells)], rows)
+    found = {tuple(row) for row in c.frame(told if local else c.distinct(told)).collect()}
+    at = {id_of(attr): i for i, attr in enumerate(tells)}
+    there = {(i, branch) for row in found for i, branch in enumerate(row)}
+    return [link for link in lookups if not all((at[id_of(attr)], branch) in there for attr, branch in link.when)]
+
+
+def read_below(block: Block) -> Iterator[int]:
+    """The numbers of the readings that a block leads to."""
+    for link in block.annotated.links:
+        if isinstance(link, Reading):
+            yield link.place.number
+        else:
+            yield from read_below(link.block)
+
+
 def repeated(links: Sequence[Link]) -> tuple[Link, ...]:
     """The links of an operator that may give one row of its input several times."""
     return tuple(replace(link, once=False) if isinstance(link, Reading) else link for link in links)

@@ -27,8 +27,10 @@ from whence.sql.blocks import (
     alike,
     in_branch,
     in_branches,
+    in_no_branch,
     is_there,
     origin,
+    read_below,
     same_branches,
 )
 from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, class_name, id_of
@@ -127,7 +129,7 @@ class Evaluation:
     def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
         """Identities of the witnesses at these readings, in as few queries as can be."""
         alike: dict[tuple[object, ...], list[int]] = {}
-        for place in places:
+        for place in [place for place in places if self.counts.get(place.number) != 0] or places[:1]:
             link, kept = self._told_by.get(place.number, (None, None))
             key = (place.number,) if link is None or not link.when else (id(kept), *same_branches(link))
             alike.setdefault(key, []).append(place.number)
@@ -144,6 +146,12 @@ class Evaluation:
             self.witnesses.give(number, answer.frame)
             self.counts[number] = answer.count
             self.stored.add(number)
+        self.blocks[link.block.number] = link.block
+        self._later[link.block.number] = lambda: _look_up(self, link, there)
+
+    def nothing_at(self, link: Lookup, there: Plan) -> None:
+        """No row comes from what is looked up there."""
+        self.counts.update(dict.fromkeys(read_below(link.block), 0))
         self.blocks[link.block.number] = link.block
         self._later[link.block.number] = lambda: _look_up(self, link, there)
 
@@ -321,16 +329,20 @@ def _follow(evaluation: Evaluation, block: Block, plan: Plan, identities: Plan |
     evaluation.select(block, plan, identities)
     if not block.annotated.attrs:
         return
-    # What is asked of a store is asked once: there is no need to keep the rows that ask.
-    known = all(isinstance(link, Lookup) and link.stored is not None for link in block.annotated.links)
+    # What is asked of a store is asked once, but for branches of unions: there is no need to keep the rows that ask.
+    links = block.annotated.links
+    known = all(isinstance(link, Lookup) and link.stored is not None and not link.when for link in links)
     selected = None if known else evaluation.selected(block.number)
     kept = evaluation.selection(block.number) if selected is None else selected.plan
-    for link in block.annotated.links:
+    empty = [] if selected is None else in_no_branch(c, links, selected.plan, local=selected.local)
+    for link in links:
         if isinstance(link, Reading):
             evaluation.found(link, kept)
             continue
         there = c.filter(is_there(c, link), kept)
-        if (found := answers(c, link, there, carried)) is not None:
+        if link in empty:
+            evaluation.nothing_at(link, there)
+        elif (found := answers(c, link, there, carried)) is not None:
             evaluation.answered(found, link, there)
         else:
             _look_up(evaluation, link, there, selected)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -12,21 +11,21 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from whence.model import Strategy, WhenceError
-from whence.model.flow import BY_BYTE, BY_ROW, Answer, RecordId, Records, Site, Step, files_site, told_by
+from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, told_by
 from whence.model.once import once
 from whence.model.verdict import Verdict
-from whence.spark.construct import POSITION_BITS
 from whence.sql import evaluation, given
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Found, Seeds
 from whence.sql.forward import forward as touched_by
-from whence.sql.line_rows import rows_of_file, why_not_by_byte
 from whence.sql.lineage import SqlLineage
 from whence.sql.question import ReadingRows, SqlQuestion
-from whence.sql.replay import ReplayedStep
-from whence.sql.sources import FILE, ROW, has_row_index
+from whence.sql.record_ids import apart, positions, site_of, together, told_in_files
+from whence.sql.replay import ReplayedStep, has_step, node_like
+from whence.sql.sources import FILE, ROW
+from whence.sql.tree import Node
 from whence.sql.verify import require_same_rows, with_sources
 from whence.store.producers import file_key
 
@@ -123,10 +122,10 @@ class SqlRecords:
             found = self._ids()
             rows = (found if most is None else found.limit(most)).collect()
         if found.columns[-1:] == [ROW] and len(found.columns) == 1 and not self.places[0].dataset.by_contents:
-            return [_apart(row[0]) for row in rows]
+            return [apart(row[0]) for row in rows]
         if found.columns[-2:] != [FILE, ROW]:
             return [tuple(row) for row in rows]
-        return _in_files(self.question.lineage, self.places, [(row[FILE], row[ROW]) for row in rows])
+        return told_in_files(self.question.lineage, self.places, [(row[FILE], row[ROW]) for row in rows])
 
     def values(self, most: int | None = None) -> list[tuple[Any, ...]]:
         with self.question.lineage.c.quietly():
@@ -228,7 +227,7 @@ class SqlFlow:
     def _sites(self) -> dict[Site, list[ReadingPlace]]:
         found: dict[Site, list[ReadingPlace]] = {}
         for name, places in self._whole.names.items():
-            site = _site(self.lineage, name, places)
+            site = site_of(self.lineage, name, places)
             while site in found:  # one dataset read in two ways, or in two states with other columns
                 site = Site(f"{site.key}, {name}", name)
             found[site] = places
@@ -283,11 +282,11 @@ class SqlFlow:
             raise WhenceError(f"This query does not read {site}.")
         wanted = list(dict.fromkeys(ids))
         if told_by(site) is not None:
-            told: Told = _positions(self.lineage, places, wanted, told_by(site) == BY_BYTE)
+            told: Told = positions(self.lineage, places, wanted, told_by(site) == BY_BYTE)
         elif len(places[0].dataset.id_columns) > 1:
             told = [tuple(int(number) for number in one) for one in wanted]
         else:
-            told = [_together(one) for one in wanted]
+            told = [together(one) for one in wanted]
         return SqlTaken(site, self.lineage, places, wanted, told)
 
     def rdd_below(self, site: Site) -> Any | None:
@@ -362,11 +361,38 @@ class SqlFlow:
         instead: Mapping[Site, DataFrame] | None = None,
     ) -> DataFrame:
         question = self._question(asked)
+        if query is not None and self.lineage.narrowed:
+            node = None if at is None else question._place(at).node
+            if node is None or not has_step(self.lineage.c, query, node):
+                return self._whole_again(drop, query, sites, node, instead or {})
         there = {place: frame for site, frame in (instead or {}).items() for place in self._sites[site]}
         if not drop:
             return question.replay(query, instead=there)
         places = None if sites is None else [place for site in sites for place in self._sites[site]]
         return question.exclude(query, places=places, at=at, instead=there)
+
+    def _whole_again(
+        self,
+        drop: bool,
+        query: DataFrame,
+        sites: Collection[Site] | None,
+        at: Node | None,
+        instead: Mapping[Site, DataFrame],
+    ) -> DataFrame:
+        """Another query reads what appends have written that this one's rows are not from."""
+        flow = SqlFlow(self.lineage.whole)
+        known = {site.key: site for site in flow.inputs}
+        return flow.run_again(
+            flow.all(),
+            drop=drop,
+            query=query,
+            sites=None if sites is None else [known[site.key] for site in sites],
+            at=None if at is None else flow._number_of(node_like(self.lineage.tree, at, flow.lineage.tree)),
+            instead={known[site.key]: frame for site, frame in instead.items()},
+        )
+
+    def _number_of(self, node: Node) -> int:
+        return next(n for n, place in enumerate(self._whole.shown_places) if place.node is node)
 
     def read_as(self, site: Site, made: RDD[Any]) -> DataFrame:
         """Records that another flow makes now in place of those it once made, as this query reads these."""
@@ -441,69 +467,3 @@ def equal_to(c: Catalyst, frame: DataFrame, values: Sequence[tuple[Any, ...]]) -
     with c.quietly():
         wanted = [row[0] for row in told(c.spark.createDataFrame(list(values), plain.schema)).select("told").collect()]
     return told(plain).where(F.col("told").isin(*sorted(set(wanted)))).select(*names).toDF(*frame.columns)
-
-
-def _apart(position: int) -> RecordId:
-    return position >> POSITION_BITS, position & (1 << POSITION_BITS) - 1
-
-
-def _together(one: RecordId) -> tuple[int, ...]:
-    if len(one) != 2 or not all(isinstance(number, int) and number >= 0 for number in one):
-        raise WhenceError(f"{one!r} is no row here: these are told by partition and number.")
-    return ((int(one[0]) << POSITION_BITS) + int(one[1]),)
-
-
-def _site(lineage: SqlLineage, name: str, places: Sequence[ReadingPlace]) -> Site:
-    c = lineage.c
-    dataset = places[0].dataset
-    scans = [place.leaf.plan for place in places]
-    if all(c.is_file_scan(scan) for scan in scans):
-        root = "|".join(file_key(path) for path in dataset.where.removeprefix("files:").split("|"))
-        if all(has_row_index(c, place.leaf) for place in places):
-            return files_site(BY_ROW, root, name)
-        if all(why_not_by_byte(c, scan) is None for scan in scans):
-            return files_site(BY_BYTE, root, name)
-    return Site(dataset.key, name)
-
-
-def _in_files(lineage: SqlLineage, places: Sequence[ReadingPlace], told: Sequence[tuple[int, int]]) -> list[RecordId]:
-    """(hash of the file, position) as everybody tells these rows."""
-    c = lineage.c
-    scan = places[0].leaf.plan
-    if not c.is_file_scan(scan) or places[0].dataset.by_row_id:  # told by numbers alone
-        return list(told)
-    paths = {c.hash64_of_text(path): path for place in places for path in c.files(place.leaf.plan)}
-    if has_row_index(c, places[0].leaf):
-        return [(file_key(paths[file]), row) for file, row in told]
-    if why_not_by_byte(c, scan) is not None:
-        return [(file_key(paths[file]), row) for file, row in told]
-    by_file: dict[int, list[int]] = defaultdict(list)
-    for file, row in told:
-        by_file[file].append(row)
-    rows = {file: rows_of_file(c, scan, file_key(paths[file])) for file in by_file}
-    known = {
-        (file, row): int(at)
-        for file, some in by_file.items()
-        for row, at in zip(some, rows[file].bytes_of(some).tolist(), strict=True)
-    }
-    return [(file_key(paths[file]), known[file, row]) for file, row in told]
-
-
-def _positions(
-    lineage: SqlLineage, places: Sequence[ReadingPlace], ids: Sequence[RecordId], by_byte: bool
-) -> list[tuple[int, int]]:
-    """(file, row or byte) as this query tells them."""
-    c = lineage.c
-    scan = places[0].leaf.plan
-    paths = {file_key(path): path for place in places for path in c.files(place.leaf.plan)}
-    by_file: dict[str, list[int]] = defaultdict(list)
-    for file, at in ids:
-        if file not in paths:
-            raise WhenceError(f"This query does not read {file}.")
-        by_file[str(file)].append(int(at))
-    found: list[tuple[int, int]] = []
-    for file, some in by_file.items():
-        number = c.hash64_of_text(paths[file])
-        rows = rows_of_file(c, scan, file).positions_of(some).tolist() if by_byte else some
-        found += [(number, int(row)) for row in rows]
-    return found

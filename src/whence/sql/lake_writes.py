@@ -234,7 +234,7 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     plan = together(c, parts, attrs)
     passage.passed += 1
     if passage.unsure or not same_again(c, leaf):
-        passage.pairs.append((leaf, plan))
+        passage.pairs.append((leaf, plan, None))
     return plan
 
 

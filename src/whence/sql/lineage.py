@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import DataFrame
 
 from whence.model import EXACT, Exactness, WhenceError
+from whence.model.once import once
+from whence.sql.asked_files import asked_files
 from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Plan
@@ -28,16 +30,25 @@ class SqlLineage:
     are computed when `root` is first asked for."""
 
     def __init__(
-        self, c: Catalyst, df: DataFrame, *, through: bool = True, columns: Sequence[str] | None = None
+        self,
+        c: Catalyst,
+        df: DataFrame,
+        *,
+        through: bool = True,
+        columns: Sequence[str] | None = None,
+        all_rows: bool = False,
     ) -> None:
         """`through`: whether the lineage goes on through tables that captured writes made (writes.py). `columns`: those
-        that are asked about, where it is not the whole rows (columns.py)."""
+        that are asked about, where it is not the whole rows (columns.py). `all_rows`: nothing but all rows of the query
+        is asked about, so of many appends only those are needed that hold what these come from (asked_files.py)."""
         self.c = c
         self._some = columns is not None
         df = df if columns is None else _only(df, columns)
         self.frame = self.given = df
         self.passage = Passage([])
-        self._made = c.made_at(df)
+        self._made = made = c.made_at(df)
+        if all_rows:
+            self.passage.asked_files = lambda tree, leaf: asked_files(c, tree, leaf, made)
         tree = self._tree(c.plan_of(df), through)
         if any(node.kind == "CollectMetrics" for node in tree.walk()):
             self.frame = self.given = df = _unobserved(c, df)
@@ -132,6 +143,16 @@ class SqlLineage:
         if not hidden and not self.c.has_user_functions(self.tree.plan):
             return ()
         return tuple(dict.fromkeys(visit(self.tree)))
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether appends are left out that the query's rows do not come from."""
+        return self.passage.narrowed
+
+    @once
+    def whole(self) -> SqlLineage:
+        """The same with every append, for what is not about the query's rows alone."""
+        return SqlLineage(self.c, self.given, columns=self.given.columns if self._some else None)
 
     def given_by(self, query: Plan) -> DataFrame:
         """The rows that the query of a captured write gives; what is written down of it is taken from there."""

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, functions
 
 from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
-from whence.sql.catalyst import Plan
+from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.matching import matches, names_of
 from whence.sql.row_changes import is_as_it_was
 
@@ -156,6 +156,29 @@ def _together(restriction: Restriction, places: Sequence[ReadingPlace]) -> DataF
     return reduce(DataFrame.union, frames) if frames else None
 
 
+def has_step(c: Catalyst, df: DataFrame, node: Node) -> bool:
+    """Whether a query has a step that gives the same as this one."""
+    return bool(_like(SqlLineage(c, df).tree, node))
+
+
+def _like(tree: Node, node: Node) -> list[Node]:
+    return [other for other in tree.walk() if other.plan.sameResult(node.plan)]
+
+
+def node_like(tree: Node, node: Node, other: Node) -> Node:
+    """The node of another tree at the place that `node` has in this one."""
+    if node is tree:
+        return other
+    for ours, theirs in zip(_below(tree), _below(other), strict=False):
+        if any(below is node for below in ours.walk()):
+            return node_like(ours, node, theirs)
+    raise WhenceError(f"The given DataFrame has no step like this one: {node.text}")
+
+
+def _below(node: Node) -> list[Node]:
+    return [*node.children, *node.subqueries.values()]
+
+
 def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:
     assert restriction.at is not None
     place, found = restriction.at
@@ -164,7 +187,7 @@ def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restrictio
     target = place.node
     if df is not None:
         tree = SqlLineage(c, df).tree
-        matches = [node for node in tree.walk() if node.plan.sameResult(place.node.plan)]
+        matches = _like(tree, place.node)
         if not matches:
             raise WhenceError(f"The given DataFrame has no step like this one: {place.node.text}")
         target = matches[0]

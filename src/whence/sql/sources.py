@@ -19,7 +19,9 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from whence.spark.catalyst import SPLIT
 from whence.spark.files import MARK
@@ -53,6 +55,8 @@ _CONTENTS = "contents: "
 _ROW_ID = "the table's row id"
 _POSITION = "position in the data file"
 _DROPPING = "DROPMALFORMED"
+# Paths that are spelled alike by a file system and in a URI.
+_PLAIN = re.compile(r"[\w./:=+-]+", re.ASCII)
 _NO_PLACE = re.compile("(user|password|pwd|create|ssl)", re.IGNORECASE)
 
 
@@ -235,6 +239,30 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
     if leaf.kind == "LogicalRelation" or _in_any_order(c, leaf):
         return _identified(c, plan, _contents(c, plan))
     return _identified(c, plan, [c.alias(c.position(), ROW)])
+
+
+def in_files(c: Catalyst, scan: Plan, paths: Collection[str]) -> Plan:
+    """The rows of a scan of files that are in these."""
+    leaf = _identify_files(c, scan)
+    (file, _) = leaf.ids
+    there = c.one_of(file, [number for number, path in files_by_hash(c, scan).items() if path in paths])
+    assert there is not None
+    return c.project(leaf.columns, c.filter(there, leaf.plan))
+
+
+def files_by_hash(c: Catalyst, scan: Plan) -> dict[int, str]:
+    """The files of a scan, as they are listed, by what their rows have for them."""
+
+    def work_out() -> dict[int, str]:
+        listed = list(c.files_of(scan))
+        if all(map(_PLAIN.fullmatch, listed)):
+            return dict(zip(c.hashes_of_texts(listed), listed, strict=True))
+        known, spelled = set(listed), c.files(scan)
+        return {
+            n: path for n, path in zip(c.hashes_of_texts(spelled), map(unquote, spelled), strict=True) if path in known
+        }
+
+    return remembered(scan, "files_by_hash", work_out)
 
 
 def _identified(c: Catalyst, plan: Plan, ids: list[Expr]) -> IdentifiedLeaf:

@@ -15,6 +15,7 @@ from whence.model import NonDeterministic
 from whence.model.verdict import Verdict
 from whence.sql import SqlLineage
 from whence.sql.catalyst import Catalyst
+from whence.sql.sources import in_files
 
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
 _TOLERANCE = 1e-6
@@ -129,15 +130,17 @@ def require_same_rows(lineage: SqlLineage) -> None:
     Only where that is not certain: floating-point sums, arrays, text formats, columns that were cast on the way. All
     rows of the table are compared, not those that were asked for: these may be the same by chance."""
     c, passage = lineage.c, lineage.passage
-    for table, query in passage.pairs:
+    for table, query, made in passage.pairs:
         kept = c.version_of(table)
-        files = {(kept.place, kept.number, 0)} if kept is not None else {(p, *v) for p, v in c.files_of(table).items()}
-        versions = frozenset(files)
+        listed = {} if kept is not None else c.files_of(table)
+        files = {(path, *version) for path, version in listed.items() if made is None or path in made}
+        versions = frozenset(files if kept is None else {(kept.place, kept.number, 0)})
         columns = tuple(a.name() for a in c.output(table))
         if (versions, columns) in c.memory.compared:
             continue
         with c.quietly():
-            verdict = compare(c.frame(table), lineage.given_by(query))
+            there = table if made is None else in_files(c, table, made)
+            verdict = compare(c.frame(there), lineage.given_by(query))
         if not verdict.ok:
             roots = c.roots(table) if kept is None else [kept.shown]
             name = ", ".join(root.rstrip("/").rsplit("/", 1)[-1] for root in roots)

@@ -13,10 +13,11 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from whence.sql import facts, plans
@@ -34,6 +35,11 @@ from whence.store import Unsigned
 _LAYOUT = 2
 _JOB = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _WRITTEN_TO = ("DataSourceV2Relation", "HiveTableRelation", "LogicalRelation")
+# From so many writes on, looking which of them the asked rows are from takes less time than opening them all.
+MANY = 4
+
+# The files of a table that the asked rows are in, where these are all that matters (asked_files.py).
+Holding: TypeAlias = "Callable[[], set[str] | None]"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +58,13 @@ class Passage:
     """What was looked through, for one query. `notes`: tables at which the trace ends, and why."""
 
     notes: list[str]
-    # Tables that were looked through though their rows need not be those that the query gives now, and the query.
-    pairs: list[tuple[Plan, Plan]] = field(default_factory=list)
+    # Tables that were looked through though their rows need not be those that the query gives now, the query, and the
+    # files that it made where it is not all of them.
+    pairs: list[tuple[Plan, Plan, frozenset[str] | None]] = field(default_factory=list)
+    # Where a question is about all rows of its query: which files of a leaf of a tree they are in.
+    asked_files: Callable[[Node, Node], set[str] | None] | None = None
+    # Whether writes that the asked rows are not from were left out.
+    narrowed: bool = False
     # Whether that is so for the table at hand, and which of its columns are padded (written.char_types).
     unsure: bool = False
     chars: Mapping[str, str] = field(default_factory=dict)
@@ -181,7 +192,7 @@ def _purpose(place: str, path: str) -> tuple[str, ...]:
 # --- reading
 
 
-def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
+def beneath(c: Catalyst, leaf: Plan, passage: Passage, holding: Holding | None = None) -> Plan | None:
     """What the files that this leaf reads were made from; None when they are a source themselves."""
     if c.version_of(leaf) is not None:
         from whence.sql.lake_writes import beneath_version  # which goes on from version to version as this does
@@ -203,13 +214,18 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
     try:
         if not c.is_file_scan(leaf) or not c.tells_files(leaf):
             raise NotRestored(writes[-1].why or "what is written there is not followed")
-        plan = _made_from(c, place, c.files_of(leaf), c.output(leaf), passage)
+        found = _writers(c, place, c.files_of(leaf), passage)
+        needed = holding() if holding is not None and len(found.writers) >= MANY else None
+        some = found if needed is None else found.of(needed)
+        plan = _made_from(c, place, some, c.output(leaf), passage)
     except NotRestored as why:
         passage.end(name, why)
         return None
     passage.passed += 1
+    left_out = len(some.writers) < len(found.writers)
+    passage.narrowed = passage.narrowed or left_out
     if not same_again(c, leaf) or passage.unsure:
-        passage.pairs.append((leaf, plan))
+        passage.pairs.append((leaf, plan, some.files if left_out else None))
     return plan
 
 
@@ -231,7 +247,7 @@ def _by_stream(c: Catalyst, leaf: Plan, place: str, told: Stream, passage: Passa
     passage.passed += 1
     made = c.project(shown, plan)
     if not same_again(c, leaf) or passage.unsure:
-        passage.pairs.append((leaf, made))
+        passage.pairs.append((leaf, made, None))
     return made
 
 
@@ -240,7 +256,7 @@ def as_shown(c: Catalyst, written: Written, attrs: Sequence[Attr], passage: Pass
     for attr in attrs:
         value, same = as_written(written, attr)
         passage.unsure = passage.unsure or not same
-        shown.append(c.alias_as(value, attr))
+        shown.append(c.alias_as(c.unpushed(value) if written.may_break(attr) else value, attr))
     return shown
 
 
@@ -248,25 +264,49 @@ def _name(place: str) -> str:
     return place.removeprefix("table:").rstrip("/").rsplit("/", 1)[-1]
 
 
-def _made_from(c: Catalyst, place: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan:
-    """The queries that made these files, as one, under the given attributes."""
-    rest = dict(files)
-    parts: list[Plan] = []
+@dataclass(frozen=True, eq=False)
+class _Writers:
+    """The captured writes that made some files, the last one first, each with those of them that are its own.
+
+    `outside`: files that none of them made; `damaged`: why a write may be unknown that made them."""
+
+    writers: Sequence[tuple[Write, set[str]]]
+    outside: set[str]
+    total: int
+    damaged: str | None
+
+    @property
+    def files(self) -> frozenset[str]:
+        return frozenset().union(*[files for _, files in self.writers])
+
+    def of(self, needed: set[str]) -> _Writers:
+        """Those that made one of these; one in any case, for what it reads."""
+        some = [(write, files) for write, files in self.writers if not files.isdisjoint(needed)]
+        return replace(self, writers=some or self.writers[:1], outside=self.outside & needed)
+
+
+def _writers(c: Catalyst, place: str, files: Files, passage: Passage) -> _Writers:
+    outside = set(files)
+    found: list[tuple[Write, set[str]]] = []
     damaged = None
     for write in reversed(passage.writes_to(c, place)):
         left = {path for path, version in write.files.items() if files.get(path) == version}
         if left:
-            for path in left:
-                rest.pop(path, None)
-            parts.append(_part(c, attrs, write, left, place, passage))
+            outside -= left
+            found.append((write, left))
         elif not write.files:
             damaged = damaged or write.why
-    if damaged is not None and (rest or not parts):
-        raise NotRestored(damaged)
-    if rest or not parts:
-        what = "all of its files were" if not parts else f"{len(rest)} of its {len(files)} files were"
-        raise NotRestored(f"{what} written outside of any capture")
-    return together(c, parts, attrs)
+    return _Writers(found, outside, len(files), damaged)
+
+
+def _made_from(c: Catalyst, place: str, found: _Writers, attrs: Sequence[Attr], passage: Passage) -> Plan:
+    """The queries of these writes, as one, under the given attributes."""
+    if found.damaged is not None and (found.outside or not found.writers):
+        raise NotRestored(found.damaged)
+    if found.outside or not found.writers:
+        few = f"{len(found.outside)} of its {found.total} files were"
+        raise NotRestored(f"{few if found.writers else 'all of its files were'} written outside of any capture")
+    return together(c, [_part(c, attrs, *one, place, passage) for one in found.writers], attrs)
 
 
 def together(c: Catalyst, parts: Sequence[Plan], attrs: Sequence[Attr]) -> Plan:
@@ -377,7 +417,9 @@ def _plan_bytes(c: Catalyst, write: Write) -> bytes:
 def known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: Passage) -> Plan | None:
     place = c.qualified(root)
     passage.unsure = True  # what was written there is not there any more to be looked at
-    return _made_from(c, place, files, attrs, passage) if passage.writes_to(c, place) else None
+    if not passage.writes_to(c, place):
+        return None
+    return _made_from(c, place, _writers(c, place, files, passage), attrs, passage)
 
 
 def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
@@ -400,7 +442,8 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
         if node.kind in _WRITTEN_TO:
             why = why_copied(c, node.plan)
             if why is None:
-                return beneath(c, node.plan, passage)
+                asked = passage.asked_files
+                return beneath(c, node.plan, passage, None if asked is None else partial(asked, tree, node))
             passage.end(_name(c.roots(node.plan)[0]), why)
             return None
         if node.kind == "View":

@@ -24,6 +24,8 @@ _KEEP_VALUES = ("parquet", "orc")
 # The same for the name of a directory.
 _SAME_IN_NAMES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_NESTED = ("array", "struct", "map")
+_WITHOUT_NESTED_CONSTANTS = ("json", "avro")
 _CHAR = re.compile(r"char\((\d+)\)")
 _RAW_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _MILLIS = "TIMESTAMP_MILLIS"
@@ -49,6 +51,14 @@ class Written:
         if len(alike) > 1:
             raise NotRestored(f"it has several columns that {name} may mean")
         return alike[0] if alike else None
+
+    def may_break(self, attr: Attr) -> bool:
+        """Whether a condition on this column, which the table's own format can meet, may fail in a scan below it: Spark
+        gives `<=>` with an array or struct to readers that have no such constants, and then cannot read at all."""
+        if not self.c.type_of(attr).startswith(_NESTED):
+            return False
+        leaves = [*self.told.get("leaves", ()), self.told.get("stream", {})]
+        return any(leaf.get("format") in _WITHOUT_NESTED_CONSTANTS for leaf in leaves)
 
     def steps(self, path: str) -> list[tuple[str, str]]:
         """The partition columns of a file and their values, as the names of its directories have them."""

@@ -1,0 +1,188 @@
+"""Wide and deep: one row of a table of many captured appends, one row of a union of many branches, and a chain of ten
+written tables, each beside its query.
+
+python -m bench.appends [--sizes 10 100 300 1000] [--without unions] [--rounds 3] [--docs]
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import count
+from math import lcm
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import whence
+from bench.harness import Measured, Result, arguments, finish, interleaved, progress, spark_session, write_docs
+
+ORDERS, SHOPS, CHAIN = 200, 50, 10  # of a day, in all, of tables
+Ways = dict[str, Callable[[], object]]
+
+
+def orders(spark: SparkSession, home: Path, days: int) -> DataFrame:
+    path = str(home / "orders")
+    rows = spark.range(0, ORDERS * days, 1, 2).selectExpr(
+        "id", f"cast(id % {days} as int) as day", f"id % {SHOPS} as shop", "id * 3 % 101 as amount"
+    )
+    rows.write.mode("overwrite").parquet(path)
+    return spark.read.parquet(path)
+
+
+def sums(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("day", "shop").sum("amount").toDF("day", "shop", "total")
+
+
+def counted(w: whence.Session, asked: DataFrame, witnesses: int) -> None:
+    found = sum(w.backward(asked).witness_counts.values())
+    if found != witnesses:
+        raise SystemExit(f"{found} witnesses where there are {witnesses}")
+
+
+def beside(w: whence.Session, make: Callable[[int], DataFrame], witnesses: int) -> Ways:
+    """Each asks for another row every time: what was found for the last one is no help."""
+    turns = {"query": count(), "trace": count()}
+    return {
+        "query": lambda: make(next(turns["query"])).collect(),
+        "trace": lambda: counted(w, make(next(turns["trace"])), witnesses),
+    }
+
+
+def a_group(turn: int, size: int) -> str:
+    """The group of an order, which is in one of so many days."""
+    order = (7 + turn) % size
+    return f"day = {order} and shop = {order % SHOPS}"
+
+
+def in_a_group(days: int) -> int:
+    return ORDERS * days // lcm(days, SHOPS)
+
+
+def appended(
+    w: whence.Session, home: Path, source: DataFrame, sizes: list[int], tick: Callable[[str], None]
+) -> Iterator[tuple[str, Ways]]:
+    """The same table as it grows: a day's sums are appended, and what it has then is asked by another session."""
+    target = str(home / "days")
+    spark = w.spark
+
+    def over_all(turn: int) -> DataFrame:
+        return spark.read.parquet(target).groupBy("shop").sum("total").where(f"shop = {(7 + turn) % 10}")
+
+    for done, size in zip([0, *sizes], sizes, strict=False):
+        with w.capture():
+            for day in range(done, size):
+                tick(f"appending day {day}")
+                sums(source.where(f"day = {day}")).coalesce(1).write.mode("append").parquet(target)
+
+        def one(turn: int, size: int = size) -> DataFrame:
+            return spark.read.parquet(target).where(a_group(turn, size))
+
+        with whence.attach(spark, store=home / "store") as later:
+            yield f"{size:,} appends, a row of one", beside(later, one, in_a_group(sizes[-1]))
+            if size <= 100:
+                of_shop = source.where(f"shop = 7 and day < {size}").count()
+                yield f"{size:,} appends, a sum over all", beside(later, over_all, of_shop)
+
+
+def united(w: whence.Session, source: DataFrame, sizes: list[int]) -> Iterator[tuple[str, Ways]]:
+    """The unions are made beforehand: Spark takes longer to analyse the branches one by one than to run them."""
+    for size in sizes:
+        days = [source.where(f"day = {day}") for day in range(size)]
+        filters = reduce(DataFrame.unionAll, days)
+        yield (
+            f"{size:,} filters united, a row of one",
+            beside(w, lambda turn, all=filters, size=size: all.where(f"id = {(7 + turn) % size}"), 1),  # type: ignore[misc]
+        )
+        groups = reduce(DataFrame.unionAll, map(sums, days))
+        yield (
+            f"{size:,} sums united, a row of one",
+            beside(w, lambda turn, all=groups, size=size: all.where(a_group(turn, size)), in_a_group(sizes[-1])),  # type: ignore[misc]
+        )
+
+
+def chained(w: whence.Session, home: Path, source: DataFrame) -> dict[str, Callable[[], object]]:
+    """Ten tables, each written from the one before: all of the way, and each table's own step alone."""
+    spark = w.spark
+    paths = [str(home / f"step{n}") for n in range(CHAIN)]
+    frame = source
+    with w.capture():
+        for number, path in enumerate(paths):
+            frame.selectExpr("id", "day", "shop", f"amount + {number} as amount").write.parquet(path)
+            frame = spark.read.parquet(path)
+
+    def asked(number: int) -> DataFrame:
+        return spark.read.parquet(paths[number]).where("id = 7")
+
+    def one_by_one() -> None:
+        """Of each table the question that is asked of it alone: as its query over the table before."""
+        before = source
+        for number in range(CHAIN):
+            made = before.selectExpr("id", "day", "shop", f"amount + {number} as amount").where("id = 7")
+            if sum(w.backward(made, through=False).witness_counts.values()) != 1:
+                raise SystemExit("one witness was to be found")
+            before = spark.read.parquet(paths[number])
+
+    return {"sum of its flows": one_by_one, "chain": lambda: counted(w, asked(CHAIN - 1), 1)}
+
+
+def row_of(name: str, found: dict[str, Measured]) -> list[str]:
+    base, other = found.values()
+    return [name, f"{base.median:.2f}", f"{other.median:.2f}", f"{other.over(base):.2f}"]
+
+
+def main() -> None:
+    parser = arguments(__doc__ or "", rounds=3)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 300, 1000])
+    parser.add_argument("--without", nargs="*", default=[], choices=["appends", "unions", "chain"])
+    options = parser.parse_args()
+    home = Path(tempfile.mkdtemp(prefix="appends-bench-"))
+    spark = spark_session("bench appends", memory="4g")
+    rows: list[list[str]] = []
+    raw: dict[str, Any] = {}
+    sizes = sorted(options.sizes)
+
+    def measure(name: str, ways: Ways) -> None:
+        with progress(name, len(ways) * (options.rounds + options.warmup)) as tick:
+            found = interleaved(ways, options.rounds, options.warmup, tick)
+        rows.append(row_of(name, found))
+        raw[name] = {way: measured.seconds for way, measured in found.items()}
+        print(*rows[-1], flush=True)
+
+    try:
+        source = orders(spark, home, sizes[-1])
+        with whence.attach(spark, store=home / "store") as w:
+            if "chain" not in options.without:
+                measure("a chain of ten written tables", chained(w, home, source))
+            if "appends" not in options.without:
+                with progress("appends", sizes[-1]) as tick:
+                    for name, ways in appended(w, home, source, sizes, tick):
+                        measure(name, ways)
+            if "unions" not in options.without:
+                for name, ways in united(w, source, sizes):
+                    measure(name, ways)
+    finally:
+        spark.stop()
+        shutil.rmtree(home, ignore_errors=True)
+    figures = {name: float(ratio) for name, _, _, ratio in rows}
+    worst = max((value, name) for name, value in figures.items())
+    target = finish(
+        Result(
+            "appends",
+            "Many appends, many branches, a chain of tables",
+            f"wide and deep: at most {worst[0]:.2f}x the query ({worst[1]}); promised: 3x, a chain 1.2x its flows",
+            ["what", "query (of the chain: its flows alone) [s]", "trace with counts [s]", "ratio"],
+            rows,
+            figures,
+            raw=raw,
+        )
+    )
+    if options.docs:
+        write_docs(target)
+
+
+if __name__ == "__main__":
+    main()
