@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from whence.spark.contents import Contents
 from whence.spark.release import release_of
 from whence.spark.round_trips import ID, handles_for, nodes, prepare
+from whence.spark.shared import OF_FRAMES, shared
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -22,8 +23,6 @@ T = TypeVar("T")
 # Spark's positions: the number of the partition stands above these bits, the row's number in it below.
 POSITION_BITS = 33
 
-# What Spark notes at a column of which DataFrame it is.
-_OF_FRAMES = ("__dataset_id", "__col_position")
 # Where a connection to a JVM keeps the id of that JVM.
 _JVM = "whence_jvm"
 _BITS = 64
@@ -96,27 +95,6 @@ def is_of_another_jvm(named: JavaObject) -> bool:
     return id_of(named) >= 1 << _BITS
 
 
-class Classes:
-    """The classes of a Java package, each looked up once: py4j asks the JVM again each time."""
-
-    def __init__(self, jvm: Any, package: str) -> None:
-        for part in package.split("."):
-            jvm = getattr(jvm, part)
-        self._package = jvm
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._package, name)
-        setattr(self, name, found)
-        return found
-
-    def the(self, name: str) -> JavaObject:
-        """A Scala object."""
-        key = name + "_object"
-        if key not in self.__dict__:
-            setattr(self, key, getattr(getattr(self._package, name + "$"), "MODULE$"))
-        return self.__dict__[key]
-
-
 class Making(Contents):
     """What a Catalyst makes new."""
 
@@ -126,27 +104,27 @@ class Making(Contents):
         self.adapter = release_of(spark)
         self._jvm: Any = jvm
         self._gateway: Any = spark._sc._gateway
-        self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
-        self._exprs: Any = Classes(jvm, "org.apache.spark.sql.catalyst.expressions")
-        self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
-        self._to_seq: Callable[[list[JavaObject]], JavaObject] = jvm.org.apache.spark.api.python.PythonUtils.toSeq
-        self._list_of: Callable[..., JavaObject] = jvm.java.util.List.of
-        # By the whole name: of one that is asked for part by part, py4j looks for each part in every jar.
-        self._object: Any = getattr(jvm, "java.lang.Object")
-        self._system: Any = getattr(jvm, "java.lang.System")
-        self._uri: Any = getattr(jvm, "java.net.URI")
-        self._some: Any = jvm.scala.Some
-        self._none: JavaObject = jvm.scala.Option.empty()
-        self._empty: JavaObject = self._to_seq([])
-        self._of_frames: JavaObject = self._to_seq(list(_OF_FRAMES))
-        self._no_hint: JavaObject = self._plans.JoinHint.NONE()
-        self._true: Expr = self._exprs.Literal.TrueLiteral()
-        self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
+        known = shared(jvm)
+        self._plans: Any = known.plans
+        self._exprs: Any = known.exprs
+        self._join_types: Any = known.join_types
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = known.to_seq
+        self._list_of: Callable[..., JavaObject] = known.list_of
+        self._object: Any = known.object
+        self._system: Any = known.system
+        self._uri: Any = known.uri
+        self._some: Any = known.some
+        self._none: JavaObject = known.none
+        self._empty: JavaObject = known.empty
+        self._of_frames: JavaObject = known.of_frames
+        self._no_hint: JavaObject = known.no_hint
+        self._true: Expr = known.true
+        self._new_id: Callable[[], JavaObject] = known.new_id
         client: Any = jvm._gateway_client
-        setattr(client, _JVM, str(self._new_id().jvmId().toString()))
+        setattr(client, _JVM, known.jvm)
         prepare(spark)
         self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
-        self._loader: Any = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        self._loader: Any = known.thread.currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}
 
     def output(self, plan: Plan) -> list[Attr]:
@@ -186,7 +164,7 @@ class Making(Contents):
         DataFrame that `expr` may be of, for which Spark would take it in a join."""
         handles = handles_for(expr)
         if handles is not None:
-            return handles.alias(expr, name, " ".join(_OF_FRAMES))
+            return handles.alias(expr, name, " ".join(OF_FRAMES))
         return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property

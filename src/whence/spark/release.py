@@ -38,10 +38,7 @@ class Release:
         return [str(node.productElementName(i)) for i in range(node.productArity())]
 
     def dataset(self) -> Any:
-        found = self._jvm
-        for part in self.sql.split("."):
-            found = getattr(found, part)
-        return found.Dataset
+        return getattr(self._jvm, f"{self.sql}.Dataset")
 
     def expression(self, session: JavaObject, column: JavaObject) -> JavaObject:
         return session.expression(column)
