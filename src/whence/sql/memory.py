@@ -77,6 +77,16 @@ class Recent:
     rows: Kept | None
 
 
+@dataclass(frozen=True, eq=False)
+class Few:
+    """The same of few rows that the driver was told."""
+
+    query: JavaObject
+    files: Versions
+    settings: int
+    rows: list[tuple[object, ...]]
+
+
 @dataclass(eq=False)
 class Memory:
     # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
@@ -93,6 +103,7 @@ class Memory:
     timed: list[tuple[JavaObject, float]] = field(default_factory=list)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
+    few: list[Few] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
     given: dict[str, object] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.
