@@ -10,13 +10,16 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import whence
 from rows import view
+from whence.sql.influence import on_witnesses, worlds
 
 RANDOM = random.Random(7)
 ROWS = [
@@ -106,11 +109,13 @@ NESTED = [
 ]
 
 
-def check(session: whence.Session, query: str, in_sqlite: str) -> None:
+def check(session: whence.Session, query: str, in_sqlite: str, *, numbered: bool = True) -> None:
+    """`numbered`: the asked rows have their numbers before; otherwise influence may compute them its own way."""
     expected = naive(in_sqlite)
     trace = session.backward(session.spark.sql(query))
-    keys = {row["output"]: row["k"] for row in trace.outputs().collect()}
+    before = trace.outputs() if numbered else None
     found = trace.influence("x", source="inf_t").collect()
+    keys = {row["output"]: row["k"] for row in (before or trace.outputs()).collect()}
     assert len(found) == trace.associations().where("source = 'inf_t'").count(), "every witness of every output, once"
     assert {keys[row["output"]] for row in found} <= set(expected[-1])
     for row in found:
@@ -123,10 +128,57 @@ def check(session: whence.Session, query: str, in_sqlite: str) -> None:
         assert row.influence == moved, said
 
 
+@pytest.mark.parametrize("numbered", [False, True])
 @pytest.mark.parametrize("expression", ONE_LEVEL)
-def test_one_aggregate(session: whence.Session, expression: str) -> None:
+def test_one_aggregate(session: whence.Session, expression: str, numbered: bool) -> None:
     query = "select k, {} x from inf_t group by k"
-    check(session, query.format(expression), query.format(ONE_LEVEL[expression] or expression))
+    in_sqlite = query.format(ONE_LEVEL[expression] or expression)
+    check(session, query.format(expression), in_sqlite, numbered=numbered)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select k, sum(v) x from (select k + 1 as k, 2 * v as v from inf_t where rid > 2) where k > 1 group by k",
+        "select 1 k, sum(v) x from inf_t where g <> 'b'",
+        "select k, avg(m) x from (select k, g, avg(v) m from inf_t group by k, g) where k = 2 group by k",
+        "select k, sum(m) x from (select k, g, max(v) m from inf_t group by k, g having max(v) > 3) group by k",
+        "select n k, count(*) x from (select g, count(*) n from inf_t group by g) group by n",
+    ],
+)
+def test_rows_of_one_source_asked_about_first(session: whence.Session, query: str) -> None:
+    check(session, query, query, numbered=False)
+
+
+@pytest.mark.parametrize(("sent", "small"), [(worlds.SENT, True), (50, True), (worlds.SENT, False), (50, False)])
+def test_the_source_is_read_once_where_the_witnesses_are_few(
+    session: whence.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: int, small: bool
+) -> None:
+    """Some 1,500 of 6,000 rows, in files; where they are too many, the answer is the same. Of a large source they are
+    counted first."""
+    monkeypatch.setattr(on_witnesses, "SENT", sent)
+    if not small:
+        monkeypatch.setattr(on_witnesses, "WIDE_BYTES", 10)
+    spark = session.spark
+    rows = spark.range(6000).selectExpr("id", "id % 40 as g", "cast(id % 11 as decimal(9, 2)) as v")
+    rows.repartition(3).write.parquet(str(tmp_path / "many"))
+    report = spark.read.parquet(str(tmp_path / "many")).groupBy("g").agg(F.sum("v").alias("x"))
+    trace = session.backward(report.where("g < 10"))
+    told = trace.influence("x")
+    leaves = told._jdf.queryExecution().analyzed().collectLeaves().toString()
+    assert ("parquet" in leaves) == (sent == 50)
+    found = told.collect()
+    assert len(found) == 1500
+    outputs = {row["output"]: row for row in trace.outputs().collect()}
+    assert {row.g for row in outputs.values()} == set(range(10))
+    sums = {g: sum(n % 11 for n in range(g, 6000, 40)) for g in range(10)}
+    for row in found:
+        own = json.loads(row.row)
+        assert outputs[row["output"]].g == own["g"] == own["id"] % 40
+        assert (row.influence, row.without) == (own["id"] % 11, sums[own["g"]] - own["id"] % 11)
+    assert len({json.loads(row.row)["id"] for row in found}) == 1500
+    assert trace.associations().count() == 1500
+    assert {row.record for row in found} == {row.record for row in trace.associations().collect()}
 
 
 @pytest.mark.parametrize("query", NESTED)

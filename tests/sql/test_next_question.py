@@ -360,3 +360,67 @@ def test_rows_that_others_keep_are_touched_by_what_they_find(
     touched = w.forward(spark.table("things").where(seeds), to=spark.sql(query))
     assert {row.id for row in touched.rows.collect()} == {i for i, _, k in ITEMS if k in ((0, 3) if many else (1,))}
     assert touched.verify()
+
+
+def test_a_report_of_one_row_is_computed_once_for_all_that_touches_it(
+    w: whence.Session, spark: SparkSession, tables: Path, computed: list[object]
+) -> None:
+    query = "select sum(id) + 1 as x from items where g < 3"
+    expected = sum(i for i, g, _ in ITEMS if g < 3) + 1
+    for i, g, _ in ITEMS[:7]:
+        touched = w.forward(spark.table("items").where(f"id = {i}"), to=spark.sql(query)).rows
+        assert [row.x for row in touched.collect()] == ([expected] if g < 3 else [])
+    sums = [one for one in computed if "sum(" in one.toString() and "false" not in one.toString()]  # type: ignore[attr-defined]
+    assert len(sums) == 1
+    write(spark, tables / "items", [(i + 1, g, k) for i, g, k in ITEMS], "id int, g int, k int")
+    (row,) = w.forward(spark.table("items").where("id = 1"), to=spark.sql(query)).rows.collect()
+    assert row.x == expected + len([g for _, g, _ in ITEMS if g < 3])
+
+
+def test_nothing_is_computed_before_the_touched_rows_are_asked_for(
+    w: whence.Session, spark: SparkSession, tables: Path, computed: list[object]
+) -> None:
+    trace = w.forward(spark.table("items").where("id = 1"), to=spark.sql("select sum(id) as x, 1 as y from items"))
+    assert trace.exact
+    assert not [one for one in computed if "sum(" in one.toString()]  # type: ignore[attr-defined]
+    assert [tuple(row) for row in trace.rows.collect()] == [(sum(i for i, _, _ in ITEMS), 1)]
+
+
+def test_the_rows_that_a_question_starts_from_are_looked_for_once(
+    w: whence.Session, spark: SparkSession, tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    looked_for = computed_before._versions
+
+    def noting(*args: object) -> object:
+        asked.append(len(w._plans().memory.few))
+        return looked_for(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(computed_before, "_versions", noting)
+    k = first_three()[0]
+    seed = f"id = {next(i for i, _, of in ITEMS if of == k)}"
+    for _ in range(3):
+        touched = w.forward(spark.table("items").where(seed), to=spark.sql(FIRST)).rows.collect()
+        assert [row.k for row in touched] == [k]
+    assert asked
+    assert len(w._plans().memory.few) == 1
+    write(spark, tables / "items", [(i, g, None) for i, g, _ in ITEMS], "id int, g int, k int")
+    assert w.forward(spark.table("items").where(seed), to=spark.sql(FIRST)).rows.collect() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["select sum(id) as x from many where g < 3", "select k, sum(id) as x from many group by k"]
+)
+def test_what_a_proof_runs_again_is_read_once(w: whence.Session, spark: SparkSession, tables: Path, text: str) -> None:
+    """Witnesses that are a choice among the rows of one source, more than the driver keeps: Spark sees that both sides
+    read the same."""
+    write(spark, tables / "many", [(i, i % 7, i % 2) for i in range(5000)], "id int, g int, k int")
+    query = spark.sql(text)
+    asked = query if "k" not in query.columns else query.where("k = 1")
+    trace = w.backward(asked)
+    assert trace.verify()
+    both = asked.unionAll(trace.replay())
+    rows = both.collect()
+    assert len(rows) == 2
+    assert rows[0] == rows[1]
+    assert "Reused" in both._jdf.queryExecution().executedPlan().toString()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,3 +76,48 @@ def test_questions_are_answered_where_nothing_can_be_told_at_once(
 def test_names_that_nobody_has_resolved_are_told_without_an_id(spark: SparkSession) -> None:
     sum_of_two = Catalyst(spark).parse("a + b")
     assert [class_name(child) for child in to_list(sum_of_two.children())] == ["UnresolvedAttribute"] * 2
+
+
+def test_a_node_with_another_field_is_made_in_one_call(spark: SparkSession, plan: Any, monkeypatch: Any) -> None:
+    c = Catalyst(spark)
+    columns = c.items(plan.projectList())[:2]
+    at_once = c.copy(plan, projectList=c.seq(columns))
+    monkeypatch.setattr(spark._sc._gateway._gateway_client, round_trips._HANDLES, None)  # type: ignore[union-attr]
+    one_by_one = c.copy(plan, projectList=c.seq(columns))
+    assert at_once.fastEquals(one_by_one)
+    assert [str(a.name()) for a in c.output(at_once)] == ["id", "k"]
+    assert [str(a.name()) for a in c.output(plan)] == ["id", "k", "s", "d"]
+    for known in (at_once, plan):
+        with pytest.raises(AttributeError, match="no field other"):
+            c.copy(known, other=columns[0])
+
+
+def test_columns_have_their_names_without_being_asked(spark: SparkSession, plan: Any) -> None:
+    odd = Catalyst(spark).output(
+        Catalyst(spark).plan_of(spark.range(1).selectExpr("id as `a\tb`", "id as `c\nd`", "id as ``"))
+    )
+    assert [a.name() for a in odd] == ["a\tb", "c\nd", ""]
+    assert [a.name() for a in Catalyst(spark).output(plan)] == ["id", "k", "s", "d"]
+
+
+def test_the_files_of_a_scan_are_told_as_one_after_the_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names with spaces, percent signs and letters beyond ASCII among them, and a table without a file."""
+    c = Catalyst(spark)
+
+    def told(at: Path) -> list[str]:
+        (scan,) = c.leaves(c.plan_of(spark.read.schema("id bigint, k string").parquet(str(at))))
+        return c.files(scan)
+
+    rows = spark.range(4).selectExpr("id", "concat('a b%20c%ü', id) as k")
+    rows.write.partitionBy("k").parquet(str(tmp_path / "t able"))
+    (tmp_path / "empty").mkdir()
+    at_once = told(tmp_path / "t able"), told(tmp_path / "empty")
+    monkeypatch.setattr(spark._sc._gateway._gateway_client, round_trips._HANDLES, None)  # type: ignore[union-attr]
+    assert (told(tmp_path / "t able"), told(tmp_path / "empty")) == at_once
+    assert len(at_once[0]) == 4
+    assert at_once[1] == []
+    rows = spark.read.parquet(str(tmp_path / "t able")).selectExpr("_metadata.file_path as path")
+    paths = {row.path for row in rows.collect()}
+    assert set(at_once[0]) == paths

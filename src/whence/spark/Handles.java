@@ -1,9 +1,11 @@
 package whence;
 
+import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
@@ -11,8 +13,11 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
@@ -23,8 +28,8 @@ import py4j.GatewayServer;
 
 /**
  * Many nodes of plans in one round trip, each with what is mostly asked about it next. Of a sequence Python gets a line
- * for each node (its handle in the gateway, its class, its id and its type, tabs between), or null if one of them is no
- * node. Janino compiles this: no generics, no lambdas.
+ * for each node (its handle in the gateway, its class, id, type, name and marks, tabs between), or null if one of them is
+ * no node. Janino compiles this: no generics, no lambdas.
  */
 public final class Handles {
     private final Gateway gateway;
@@ -48,6 +53,7 @@ public final class Handles {
             Object node = nodes.get(i);
             told.append(i == 0 ? "" : "\n").append(gateway.putNewObject(node)).append('\t');
             told.append(node.getClass().getSimpleName()).append('\t').append(id(node)).append('\t').append(type(node));
+            told.append('\t').append(text(node)).append('\t').append(marks(node));
         }
         return told.toString();
     }
@@ -80,6 +86,31 @@ public final class Handles {
         return PythonUtils.toSeq(found);
     }
 
+    /** The files of a listing as rows tell them, one to a line. */
+    public String files(Object listing) throws Exception {
+        String[] all = ((FileIndex) listing).inputFiles();
+        StringBuilder told = new StringBuilder();
+        for (int i = 0; i < all.length; i++) {
+            Path path = new Path(new Path(new URI(all[i])).toString());
+            told.append(i == 0 ? "" : "\n").append(path.toUri().toString());
+        }
+        return told.toString();
+    }
+
+    /** A node with some of its fields exchanged: the number of each, and the handle of what it is to be. */
+    public Object copied(Object node, String changes) {
+        scala.Product known = (scala.Product) node;
+        Object[] fields = new Object[known.productArity()];
+        for (int i = 0; i < fields.length; i++) {
+            fields[i] = known.productElement(i);
+        }
+        String[] each = changes.split(" ");
+        for (int i = 0; i < each.length; i += 2) {
+            fields[Integer.parseInt(each[i])] = gateway.getObject(each[i + 1]);
+        }
+        return ((TreeNode) node).makeCopy(fields);
+    }
+
     public String name(Object node) {
         return node.getClass().getSimpleName();
     }
@@ -102,6 +133,37 @@ public final class Handles {
         }
         try {
             return ((NamedExpression) node).exprId().toString();
+        } catch (Exception unresolved) {
+            return "";
+        }
+    }
+
+    /** Of a plan: whether it holds subqueries, functions of the user's, or what may change from run to run; also below. */
+    private static String marks(Object node) {
+        if (!(node instanceof LogicalPlan)) {
+            return "";
+        }
+        try {
+            LogicalPlan plan = (LogicalPlan) node;
+            TreePattern$ kinds = TreePattern$.MODULE$;
+            boolean functions = plan.containsPattern(kinds.PYTHON_UDF()) || plan.containsPattern(kinds.SCALA_UDF());
+            return "."
+                    + (plan.containsPattern(kinds.PLAN_EXPRESSION()) ? "s" : "")
+                    + (functions ? "f" : "")
+                    + (plan.deterministic() ? "" : "n");
+        } catch (Exception unresolved) {
+            return "";
+        }
+    }
+
+    /** The name of a column, between quotes; nothing where it would not stay in its line. */
+    private static String text(Object node) {
+        if (!(node instanceof NamedExpression)) {
+            return "";
+        }
+        try {
+            String name = ((NamedExpression) node).name();
+            return name.indexOf('\t') >= 0 || name.indexOf('\n') >= 0 ? "" : "'" + name + "'";
         } catch (Exception unresolved) {
             return "";
         }

@@ -33,6 +33,7 @@ from whence.spark.construct import (
 from whence.spark.lakes import Lakes
 from whence.spark.round_trips import handles_for
 from whence.spark.sessions import require_running
+from whence.spark.shared import shared
 from whence.spark.subqueries import Subqueries
 
 __all__ = ["Attr", "Catalyst", "Expr", "Kept", "Plan", "class_name", "id_of", "remembered", "to_list"]
@@ -89,10 +90,10 @@ class Catalyst(Subqueries, Lakes):
         self._dataset: Any = self.adapter.dataset()
         self._small: tuple[int, JavaObject] | None = None
         self._wide: tuple[int, JavaObject] | None = None
-        self._path: Any = getattr(self._jvm, "org.apache.hadoop.fs.Path")
-        self._name: JavaObject = getattr(self._jvm, "org.apache.spark.sql.catalyst.trees.TreeNodeTag")(
-            "whence_operator"
-        )
+        known = shared(self._jvm)
+        self._conf: Any = spark._jsparkSession.sessionState().conf()
+        self._path: Any = known.path
+        self._name: JavaObject = known.tag
         # Where Spark thinks an RDD was made tells ours from the user's.
         self._mark = f"whence {uuid4().hex}"
         self._tag = f"whence-{uuid4().hex}"
@@ -294,8 +295,7 @@ class Catalyst(Subqueries, Lakes):
         """The user's session as it is set now, but for one thing: the identities make a query's rows wider, and what
         the query itself would broadcast should still be. That is decided when sizes are known: a higher threshold for
         estimates made Spark broadcast tables of millions of rows."""
-        session = self.spark._jsparkSession
-        conf = session.sessionState().conf()
+        session, conf = self.spark._jsparkSession, self._conf
         settings = self.settings()
         known = self._wide  # another thread may put another one there meanwhile
         if known is None or known[0] != settings:
@@ -308,7 +308,7 @@ class Catalyst(Subqueries, Lakes):
 
     def settings(self) -> int:
         """Another number when the session is set otherwise."""
-        return int(self.spark._jsparkSession.sessionState().conf().getAllConfs().hashCode())
+        return int(self._conf.getAllConfs().hashCode())
 
     def conf(self, name: str) -> str | None:
         found: str | None = self.spark.conf.get(name, None)
@@ -412,6 +412,10 @@ class Catalyst(Subqueries, Lakes):
     def _files(self, relation: Plan) -> list[str]:
         if class_name(relation) == "DataSourceV2Relation":
             return self._data_files(relation)
+        handles = handles_for(relation)
+        if handles is not None:
+            told = str(handles.files(relation.relation().location()))
+            return told.split("\n") if told else []
         uris = relation.relation().location().inputFiles()
         path = self._path
         return [path(path(self._uri(uri)).toString()).toUri().toString() for uri in uris]

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from py4j.java_gateway import JavaObject, JavaPackage
+from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
 from whence.spark.release import release_of
 from whence.spark.round_trips import ID, handles_for, nodes, prepare
+from whence.spark.shared import OF_FRAMES, shared
 
 Plan: TypeAlias = JavaObject
 Expr: TypeAlias = JavaObject
@@ -22,8 +23,6 @@ T = TypeVar("T")
 # Spark's positions: the number of the partition stands above these bits, the row's number in it below.
 POSITION_BITS = 33
 
-# What Spark notes at a column of which DataFrame it is.
-_OF_FRAMES = ("__dataset_id", "__col_position")
 # Where a connection to a JVM keeps the id of that JVM.
 _JVM = "whence_jvm"
 _BITS = 64
@@ -96,26 +95,6 @@ def is_of_another_jvm(named: JavaObject) -> bool:
     return id_of(named) >= 1 << _BITS
 
 
-class Classes:
-    """The classes of a Java package, each looked up once: py4j asks the JVM again each time."""
-
-    def __init__(self, jvm: Any, package: str) -> None:
-        # As it is: asked for part by part, each part is looked for in every jar, as a class of every imported package.
-        self._package = JavaPackage(package, jvm._gateway_client, jvm._id)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._package, name)
-        setattr(self, name, found)
-        return found
-
-    def the(self, name: str) -> JavaObject:
-        """A Scala object."""
-        key = name + "_object"
-        if key not in self.__dict__:
-            setattr(self, key, getattr(getattr(self._package, name + "$"), "MODULE$"))
-        return self.__dict__[key]
-
-
 class Making(Contents):
     """What a Catalyst makes new."""
 
@@ -125,29 +104,28 @@ class Making(Contents):
         self.adapter = release_of(spark)
         self._jvm: Any = jvm
         self._gateway: Any = spark._sc._gateway
-        self._plans: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans.logical")
-        self._exprs: Any = Classes(jvm, "org.apache.spark.sql.catalyst.expressions")
-        self._join_types: Any = Classes(jvm, "org.apache.spark.sql.catalyst.plans")
-        self._analysis = Classes(jvm, "org.apache.spark.sql.catalyst.analysis")
-        self._to_seq: Callable[[list[JavaObject]], JavaObject] = getattr(
-            jvm, "org.apache.spark.api.python.PythonUtils"
-        ).toSeq
-        self._list_of: Callable[..., JavaObject] = getattr(jvm, "java.util.List").of
-        self._object: Any = getattr(jvm, "java.lang.Object")
-        self._system: Any = getattr(jvm, "java.lang.System")
-        self._uri: Any = getattr(jvm, "java.net.URI")
-        self._some: Any = getattr(jvm, "scala.Some")
-        self._none: JavaObject = getattr(jvm, "scala.Option").empty()
-        self._empty: JavaObject = self._to_seq([])
-        self._of_frames: JavaObject = self._to_seq(list(_OF_FRAMES))
-        self._no_hint: JavaObject = self._plans.JoinHint.NONE()
-        self._true: Expr = self._exprs.Literal.TrueLiteral()
-        self._new_id: Callable[[], JavaObject] = self._exprs.NamedExpression.newExprId
+        known = shared(jvm)
+        self._plans: Any = known.plans
+        self._exprs: Any = known.exprs
+        self._join_types: Any = known.join_types
+        self._analysis: Any = known.analysis
+        self._to_seq: Callable[[list[JavaObject]], JavaObject] = known.to_seq
+        self._list_of: Callable[..., JavaObject] = known.list_of
+        self._object: Any = known.object
+        self._system: Any = known.system
+        self._uri: Any = known.uri
+        self._some: Any = known.some
+        self._none: JavaObject = known.none
+        self._empty: JavaObject = known.empty
+        self._of_frames: JavaObject = known.of_frames
+        self._no_hint: JavaObject = known.no_hint
+        self._true: Expr = known.true
+        self._new_id: Callable[[], JavaObject] = known.new_id
         client: Any = jvm._gateway_client
-        setattr(client, _JVM, str(self._new_id().jvmId().toString()))
+        setattr(client, _JVM, known.jvm)
         prepare(spark)
         self._parser: JavaObject = spark._jsparkSession.sessionState().sqlParser()
-        self._loader: Any = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        self._loader: Any = known.thread.currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}
 
     def output(self, plan: Plan) -> list[Attr]:
@@ -187,7 +165,7 @@ class Making(Contents):
         DataFrame that `expr` may be of, for which Spark would take it in a join."""
         handles = handles_for(expr)
         if handles is not None:
-            return handles.alias(expr, name, " ".join(_OF_FRAMES))
+            return handles.alias(expr, name, " ".join(OF_FRAMES))
         return self._exprs.Alias(expr, name, self._new_id(), self._empty, self._none, self._of_frames)
 
     @property

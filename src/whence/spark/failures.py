@@ -8,7 +8,7 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 
 from whence.spark.catalyst import Catalyst, to_list
-from whence.spark.construct import Classes
+from whence.spark.shared import Classes
 
 # The name that Spark 4 gives to what raise_error throws.
 _RAISED = "USER_RAISED_EXCEPTION"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from whence.spark.construct import Expr, Making, Plan, children_of, class_name, remembered, to_list
+from whence.spark.round_trips import FUNCTIONS, UNCERTAIN, handles_for, is_marked
+from whence.spark.shared import shared
 
 # Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ANY_ROW = ("First", "Last", "AnyValue")
@@ -26,8 +28,7 @@ _JAVA_FUNCTIONS = ("ScalaUDF", "HiveSimpleUDF", "HiveGenericUDF")
 class Judging(Making):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        patterns = getattr(self._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern")
-        self._with_functions: list[JavaObject] = [patterns.PYTHON_UDF(), patterns.SCALA_UDF()]
+        self._with_functions: list[JavaObject] = shared(self._jvm).with_functions
 
     def children(self, plan: Plan) -> list[Plan]:
         return list(remembered(plan, "children", lambda: children_of(plan)))
@@ -37,6 +38,10 @@ class Judging(Making):
 
     def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
         names = self.adapter.names_of(node)
+        handles = handles_for(node)
+        if handles is not None and changes.keys() <= set(names) and all(map(_is_handle, changes.values())):
+            told = [f"{names.index(name)} {new._target_id}" for name, new in changes.items() if new is not None]
+            return handles.copied(node, " ".join(told)) if told else node
         values = self._gateway.new_array(self._object, len(names))
         left = dict(changes)
         for i, name in enumerate(names):
@@ -47,7 +52,7 @@ class Judging(Making):
 
     def nondeterministic(self, plan: Plan) -> list[str]:
         """The expressions of this node whose value may change from run to run."""
-        if plan.deterministic():  # and all below it
+        if not may(plan, UNCERTAIN, lambda: not plan.deterministic()):  # and all below it
             return []
         found: list[str] = []
         for expression in to_list(plan.expressions().toSeq()):
@@ -93,7 +98,7 @@ class Judging(Making):
 
     def has_user_functions(self, plan: Plan) -> bool:
         """Also below it; but for Python's table functions, whose calls Spark does not mark."""
-        return any(plan.containsPattern(pattern) for pattern in self._with_functions)
+        return may(plan, FUNCTIONS, lambda: any(plan.containsPattern(pattern) for pattern in self._with_functions))
 
     def user_functions(self, plan: Plan) -> list[str]:
         """The names of the functions in this node that are not Spark's own."""
@@ -119,3 +124,12 @@ class Judging(Making):
         found: list[str] = []
         self._user_functions_in(expr, found)
         return bool(found)
+
+
+def _is_handle(value: object) -> bool:
+    return isinstance(value, JavaObject)
+
+
+def may(plan: Plan, mark: str, look: Callable[[], bool]) -> bool:
+    known = is_marked(plan, mark)
+    return look() if known is None else known

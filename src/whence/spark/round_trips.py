@@ -6,6 +6,7 @@ two for its id. A question looks at a plan a thousand times."""
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from whence.spark.janino import jar_of, made
 
 # Where a connection to a JVM keeps the Handles of that JVM, and what is known of a node with its handle.
 _HANDLES = "whence_handles"
-_CLASS, ID, _TYPE = "whence_class", "whence_exprid", "whence_type"
+_CLASS, ID, _TYPE, _MARKS = "whence_class", "whence_exprid", "whence_type", "whence_marks"
+SUBQUERIES, FUNCTIONS, UNCERTAIN = "s", "f", "n"
 
 _making = threading.Lock()
 
@@ -56,12 +58,22 @@ def nodes(client: Any, told: str) -> list[JavaObject]:
     """Handles of what Handles.java tells of a sequence, with what it says of each."""
     found = []
     for line in told.split("\n") if told else ():
-        number, kind, name, kind_of_value = line.split("\t")
+        number, kind, name, kind_of_value, text, marks = line.split("\t")
         node = JavaObject(number, client)
         node.__dict__[_CLASS] = kind.rstrip("$")
         if name:
             node.__dict__[ID] = name
         if kind_of_value:
             node.__dict__[_TYPE] = kind_of_value
+        if marks:
+            node.__dict__[_MARKS] = marks
+        if text:  # in the place of the method that would ask for it
+            node.__dict__["name"] = partial(str, text[1:-1])
         found.append(node)
     return found
+
+
+def is_marked(plan: JavaObject, mark: str) -> bool | None:
+    """Whether a plan, or one below it, holds what the mark stands for; None where that was not told with its handle."""
+    marks: str | None = plan.__dict__.get(_MARKS)
+    return None if marks is None else mark in marks

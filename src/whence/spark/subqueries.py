@@ -8,8 +8,10 @@ from typing import Any
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from whence.spark.construct import Classes, Expr, Plan, class_name, id_of, to_list
-from whence.spark.judging import Judging
+from whence.spark.construct import Expr, Plan, class_name, id_of, to_list
+from whence.spark.judging import Judging, may
+from whence.spark.round_trips import SUBQUERIES
+from whence.spark.shared import shared
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
@@ -31,21 +33,22 @@ _MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 class Subqueries(Judging):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
-        self._optimizer: Any = Classes(self._jvm, "org.apache.spark.sql.catalyst.optimizer")
+        self._optimizer: Any = shared(self._jvm).optimizer
         self._domains: set[int] = set()
-        self._with_subquery: JavaObject = getattr(
-            self._jvm, "org.apache.spark.sql.catalyst.trees.TreePattern"
-        ).PLAN_EXPRESSION()
+        self._with_subquery: JavaObject = shared(self._jvm).with_subquery
 
     def subqueries(self, plan: Plan) -> list[Expr]:
         """The subquery expressions that stand in this node itself, each once."""
         found: dict[int, Expr] = {}
-        if not plan.containsPattern(self._with_subquery):
+        if not self._has_subqueries(plan):
             return []
         for expr in to_list(plan.expressions().toSeq()):
             for sub in self._subqueries_in(expr):
                 found.setdefault(id_of(sub), sub)
         return list(found.values())
+
+    def _has_subqueries(self, plan: Plan) -> bool:
+        return may(plan, SUBQUERIES, lambda: bool(plan.containsPattern(self._with_subquery)))
 
     def kind_of_subquery(self, expr: Expr) -> str:
         """An EXISTS that speaks of nothing outside of it, which Spark makes no join of, is told from others."""
@@ -132,7 +135,7 @@ class Subqueries(Judging):
 
     def _in_subqueries(self, plan: Plan, change: Callable[[Plan], Plan]) -> Plan:
         """The plan with those of its subqueries changed that have subqueries themselves."""
-        if not plan.containsPattern(self._with_subquery):
+        if not self._has_subqueries(plan):
             return plan
         children = self.children(plan)
         below = [self._in_subqueries(child, change) for child in children]

@@ -20,7 +20,7 @@ _SELDOM_TOLD = "whence has no lineage rule for it"
 
 
 @dataclass(frozen=True, eq=False)
-class _Built:
+class Built:
     """What building a part of the tree gave, none of which had to wait for something computed."""
 
     annotated: Annotated
@@ -44,7 +44,7 @@ class Builder:
     # Readings that an earlier, unfinished building has numbered: a reading keeps its number and identity.
     known: Mapping[Node, ReadingPlace] = field(default_factory=dict)
     # What that building has finished: it visits the nodes in the same order, so places and numbers fit.
-    built: dict[Node, _Built] = field(default_factory=dict)
+    built: dict[Node, Built] = field(default_factory=dict)
     readings: list[ReadingPlace] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Builder:
         annotated = self._annotate(node)
         if not self.deferred and not self._facts:
             places, readings, notes, blocks = before
-            self.built[node] = _Built(
+            self.built[node] = Built(
                 annotated,
                 self.places[places:],
                 self.readings[readings:],
@@ -83,7 +83,7 @@ class Builder:
         self.deferred = self.deferred or waits
         return annotated
 
-    def _take_over(self, built: _Built) -> Annotated:
+    def _take_over(self, built: Built) -> Annotated:
         self.places += built.places
         self.readings += built.readings
         self.notes += built.notes

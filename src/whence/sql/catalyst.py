@@ -20,4 +20,5 @@ class Catalyst(Plans):
 
     def release(self) -> None:
         self.memory.recent.clear()
+        self.memory.few.clear()
         super().release()

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Kept, Plan, class_name
-from whence.sql.memory import Recent, Versions
+from whence.sql.memory import Few, Recent, Versions
 
 MOST = 32
 # So many rows are remembered in all, beside those of the latest.
@@ -49,6 +49,20 @@ def computed_rows(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = 
 def rows_for_next(c: Catalyst, plan: Plan) -> Kept:
     """The same, but for functions of the user's: these run again when they are asked about, as `reruns` says."""
     return c.keep(plan) if c.has_user_functions(plan) else computed_rows(c, plan)
+
+
+def few_rows(c: Catalyst, plan: Plan) -> list[tuple[object, ...]]:
+    """The rows of a query that gives few, as Python has them: computed now, or told to an earlier question."""
+    versions = None if c.has_user_functions(plan) else _versions(c, c.leaves(plan))
+    settings = c.settings()
+    for known in list(c.memory.few) if versions is not None else ():
+        if known.files == versions and known.settings == settings and known.query.sameResult(plan):
+            return known.rows
+    rows = [tuple(row) for row in c.frame(plan).collect()]
+    if versions is not None:
+        c.memory.few.insert(0, Few(plan, versions, settings, rows))
+        del c.memory.few[MOST:]
+    return rows
 
 
 def wide(c: Catalyst, plan: Plan) -> Kept | None:

@@ -101,7 +101,7 @@ def _read(
 
 
 def _plain(c: Catalyst, place: ReadingPlace) -> bool:
-    kinds = [a.dataType().catalogString() for a in c.output(place.leaf.plan)]
+    kinds = [c.type_of(a) for a in c.output(place.leaf.plan)]
     names = {a.name() for a in c.output(place.leaf.plan)}
     return len(names) == len(kinds) and all(kind in _SAME or kind.startswith("decimal(") for kind in kinds)
 

@@ -13,7 +13,7 @@ from whence.model import operators
 from whence.model.once import once
 from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace, in_branches, is_there, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
-from whence.sql.computed_before import rows_for_next
+from whence.sql.computed_before import few_rows, rows_for_next
 from whence.sql.evaluation import FEW, all_survive, backward, ids_of
 from whence.sql.gathered import rows_of
 from whence.sql.lineage import SqlLineage
@@ -110,10 +110,10 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Found | None:
     width = len(link.attrs)
     known = c.filter(is_there(c, link), annotated.plan)
     told = [c.alias(c.told(a), "whence_value") for a in columns]
-    rows = c.frame(c.limit(FEW + 1, c.project([*link.attrs, *told], known))).collect()
+    rows = few_rows(c, c.limit(FEW + 1, c.project([*link.attrs, *told], known)))
     if len(rows) > FEW:
         return None
-    few = list(dict.fromkeys(tuple(row)[:width] for row in rows))
+    few = [tuple(map(_number, row)) for row in dict.fromkeys(row[:width] for row in rows)]
     values = {a.name(): [row[width + i] for row in rows] for i, a in enumerate(columns)}
 
     def ids() -> DataFrame:
@@ -121,6 +121,11 @@ def _few_rows(lineage: SqlLineage, place: ReadingPlace) -> Found | None:
         return c.spark.createDataFrame(few, ", ".join(f"i{i} bigint" for i in range(width))).toDF(*names)
 
     return Found(ids, few, values)
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value
 
 
 def _with_few(ids: DataFrame) -> Found:

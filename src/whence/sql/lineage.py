@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
@@ -10,7 +12,7 @@ from whence.model import EXACT, Exactness, WhenceError
 from whence.model.once import once
 from whence.sql.asked_files import asked_files
 from whence.sql.blocks import Block, Place, ReadingPlace
-from whence.sql.builder import Builder
+from whence.sql.builder import Builder, Built
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.checkpoints import put_back
 from whence.sql.columns import only_columns
@@ -76,14 +78,28 @@ class SqlLineage:
     def _is_written_down(self) -> bool:
         return not self.passage.passed and any(n.fact is not None and not n.fact.certain for n in self.tree.walk())
 
-    def _build(self, compute: bool) -> None:
-        known = {place.leaf: place for place in self._builder.readings}
+    def with_tree(self, tree: Node) -> SqlLineage:
+        """The lineage of the same query, the leaves of which (as many, in the same order) have other rows."""
+        other = copy(self)
+        leaves = [node for node in tree.walk() if not node.children]
+        known = {leaf: replace(place, leaf=leaf) for leaf, place in zip(leaves, self.readings, strict=True)}
+        other.tree = tree
+        other._build(compute=False, known=known, built={})
+        return other
+
+    def _build(
+        self,
+        compute: bool,
+        known: Mapping[Node, ReadingPlace] | None = None,
+        built: dict[Node, Built] | None = None,
+    ) -> None:
+        known = {place.leaf: place for place in self._builder.readings} if known is None else known
         builder = Builder(
             *(self.c, self.tree, RULES),
             compute=compute,
             some_columns=self._some,
             known=known,
-            built=self._builder.built,
+            built=self._builder.built if built is None else built,
         )
         self._root = builder.block(self.tree)
         self._builder = builder

@@ -78,6 +78,16 @@ class Recent:
     rows: Kept | None
 
 
+@dataclass(frozen=True, eq=False)
+class Few:
+    """The same of few rows that the driver was told."""
+
+    query: JavaObject
+    files: Versions
+    settings: int
+    rows: list[tuple[object, ...]]
+
+
 @dataclass(eq=False)
 class Memory:
     # Plans of checkpointed DataFrames, by the id of the RDD that holds the checkpoint's rows (checkpoints.py).
@@ -96,6 +106,7 @@ class Memory:
     first_seen: dict[str, frozenset[FileVersion]] = field(default_factory=dict)
     # The latest first.
     recent: list[Recent] = field(default_factory=list)
+    few: list[Few] = field(default_factory=list)
     # Rows that traces gave to the user, by the mark that stands above them in plans (given.py); the latest last.
     given: dict[str, object] = field(default_factory=dict)
     # Where the store keeps facts and writes; None: nowhere yet.

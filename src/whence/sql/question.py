@@ -18,10 +18,12 @@ from whence.model.once import once
 from whence.model.verdict import Verdict
 from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
 from whence.sql.catalyst import Plan
-from whence.sql.direct import direct_rows
+from whence.sql.computed_before import rows_for_next
+from whence.sql.direct import direct_rows, direct_values
 from whence.sql.evaluation import Frames
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
+from whence.sql.selection import gives_one_row
 from whence.sql.verify import compare, require_same_rows
 
 # Up to this many identities are sent to every executor.
@@ -63,9 +65,19 @@ class SqlQuestion:
         """The rows that were asked for (backward) or that are touched (forward)."""
         if self._root is None:
             return self.lineage.frame
-        lineage = self.lineage
-        ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, self._root)
-        return given.give(lineage.c, lineage.tree, self._root, ids)
+        lineage, root = self.lineage, self._root_rows
+        ids = facts.positions_of(lineage.c, lineage.root.annotated.attrs, root)
+        return given.give(lineage.c, lineage.tree, root, ids)
+
+    @once
+    def _root_rows(self) -> Plan:
+        """The rows of the root block that are asked about. A query that gives one row whatever touches it gives that
+        to the next question too, so it is computed once."""
+        assert self._root is not None
+        if not gives_one_row(self.lineage.c, self.lineage.tree):
+            return self._root
+        with self.lineage.c.quietly():
+            return rows_for_next(self.lineage.c, self._root).plan
 
     @once
     def readings(self) -> tuple[ReadingRows, ...]:
@@ -246,7 +258,8 @@ class SqlQuestion:
     def influence(self, column: str, source: str | None = None) -> DataFrame:
         from whence.sql.influence.influence import influence
 
-        return influence(self.lineage, self.found_per_output, column, self.names, source)
+        question = self._on_witnesses
+        return influence(question.lineage, question.found_per_output, column, question.names, source)
 
     def keys_of(self, places: Sequence[ReadingPlace]) -> list[str]:
         """Columns of a source that the query itself groups or filters by."""
@@ -265,6 +278,22 @@ class SqlQuestion:
     def found_per_output(self) -> Evaluation:
         require_same_rows(self.lineage)
         return evaluation.backward(self.lineage, self._root, per_output=True)
+
+    @once
+    def _on_witnesses(self) -> SqlQuestion:
+        """The same question asked of the witnesses alone, where they are few and nothing else matters to its rows."""
+        from whence.sql.influence.on_witnesses import on_witnesses
+
+        if self._root is not None or "found_per_output" in vars(self):  # what is known already numbers the rows
+            return self
+        require_same_rows(self.lineage)
+        with self.lineage.c.quietly():
+            found = on_witnesses(self.lineage)
+        if found is None:
+            return self
+        question = SqlQuestion(found)
+        vars(self)["found_per_output"] = question.found_per_output  # one number for each row, whoever asks for it
+        return question
 
     @once
     def names(self) -> dict[str, list[ReadingPlace]]:
@@ -323,8 +352,10 @@ class SqlQuestion:
         few = fetch.few_rows(c, place, self.ids_of([place])) if "found" in vars(self) else None
         if few is not None:
             return few
-        direct = self.direct(place)
-        return None if direct is None else c.project(c.output(place.leaf.plan), direct[0])
+        if self._root is not None:
+            return None
+        require_same_rows(self.lineage)
+        return direct_values(self.lineage, place)
 
     def others_of(self, places: list[ReadingPlace]) -> DataFrame:
         c = self.lineage.c

@@ -68,6 +68,13 @@ def _chain(node: Node) -> Iterator[Node]:
         yield node
 
 
+def gives_one_row(c: Catalyst, node: Node) -> bool:
+    """Whether a query aggregates all that it reads into one row, and does no more than name what is in it."""
+    while node.kind in (*AS_IT_IS, "Project") and not node.subqueries:
+        node = node.children[0]
+    return node.kind == "Aggregate" and not c.items(node.plan.groupingExpressions())
+
+
 def is_one_group(c: Catalyst, link: Lookup, below: Expr | None) -> bool:
     """Whether the groups that `asked_by_key` found are one at most: `below` says what each of the keys is."""
     keys = c.items(link.node.plan.groupingExpressions())

@@ -230,6 +230,11 @@ def _v2(c: Catalyst, plan: Plan, view: str | None) -> Dataset:
 
 def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
     plan = leaf.plan
+    if leaf.rows is not None:
+        columns = c.output(plan)
+        known = [c.alias(a, a.name()) for a in c.output(leaf.rows)[len(columns) :]]
+        found = c.project([*columns, *known], leaf.rows)
+        return IdentifiedLeaf(found, tuple(i.toAttribute() for i in known), tuple(columns))
     if c.is_file_scan(plan):
         return _identify_files(c, plan)
     if leaf.kind == "DataSourceV2Relation":

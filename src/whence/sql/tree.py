@@ -28,6 +28,8 @@ class Node:
     name: str | None = None
     # Whether it counts rows that are no witnesses of what it gives, so that on the witnesses alone it gives other rows.
     counts_others: bool = False
+    # Of a reading: the rows that are to stand for the whole of it, computed, with their identities behind them.
+    rows: Plan | None = None
 
     def walk(self) -> Iterator[Node]:
         yield self

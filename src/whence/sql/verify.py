@@ -32,12 +32,14 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
     names = [f"c{i}" for i in range(len(asked.columns))]
     left, right = asked.toDF(*names), again.toDF(*names)
     floats = [i for i, field in enumerate(left.schema) if isinstance(field.dataType, DoubleType | FloatType)]
-    text = F.concat_ws("\x1f", *[_canonical(name, i in floats) for i, name in enumerate(names)])
-    value = F.struct(*names) if names else F.struct(F.lit(1))
-    both = left.select(text.alias("text"), value.alias("row"), F.lit(1).alias("n")).unionAll(
-        right.select(text.alias("text"), value.alias("row"), F.lit(-1).alias("n"))
-    )
-    rest = both.groupBy("text").agg(F.any_value("row").alias("row"), F.sum("n").alias("n")).where("n <> 0")
+    plain = [name for i, name in enumerate(names) if i not in floats]
+    texts = [F.coalesce(F.format_string("%.9e", F.col(f"c{i}").cast("double")), F.lit("\x00")) for i in floats]
+    text = F.concat_ws("\x1f", *texts, *([F.to_json(F.struct(*plain), _WHOLE)] if plain else []))
+    # In Spark's own words, where they do: each function of PySpark's is several round trips.
+    value = f"struct({', '.join(names)})" if names else "struct(1)"
+    both = left.withColumn("text", text).selectExpr("text", f"{value} as row", "1 as n")
+    both = both.unionAll(right.withColumn("text", text).selectExpr("text", f"{value} as row", "-1 as n"))
+    rest = both.groupBy("text").agg(F.expr("any_value(row) as row"), F.expr("sum(n) as n")).where("n <> 0")
     found = rest.limit(_SHOWN).collect()
     missing = [r.row for r in found for _ in range(max(r.n, 0))]
     extra = [r.row for r in found for _ in range(max(-r.n, 0))]
@@ -96,12 +98,6 @@ def _quoted(column: str) -> str:
 def _named(rows: list[Row], like: DataFrame) -> tuple[Row, ...]:
     make = Row(*like.columns) if len(set(like.columns)) == len(like.columns) else Row
     return tuple(make(*row) for row in rows)
-
-
-def _canonical(name: str, is_float: bool) -> Column:
-    if is_float:
-        return F.coalesce(F.format_string("%.9e", F.col(name).cast("double")), F.lit("\x00"))
-    return F.to_json(F.struct(F.col(name)), _WHOLE)
 
 
 def _without_close(missing: list[Row], extra: list[Row]) -> tuple[list[Row], list[Row]]:

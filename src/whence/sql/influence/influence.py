@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
 from whence.progress import working
 from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
 from whence.sql.blocks import told_by
-from whence.sql.catalyst import Attr, Catalyst, class_name, id_of
+from whence.sql.catalyst import Attr, Catalyst
 from whence.sql.evaluation import OUTPUT
-from whence.sql.influence.one_by_one import ROW_BY_ROW, WORLD, asked_values, one_by_one
+from whence.sql.influence.alone import alone
+from whence.sql.influence.one_by_one import WORLD, asked_values, one_by_one
 from whence.sql.influence.worlds import NO_WORLD, SENT, Changed, Full, NoWorlds, Removal, Worlds
 from whence.sql.line_rows import places_of, why_not_by_byte
 from whence.sql.sources import FILE, ROW, identify
 
-_CHOOSING = ("SubqueryAlias", "View", "ResolvedHint", "Sort", "Filter", "GlobalLimit", "LocalLimit", "Project")
 _COLUMNS = ("output", "source", "record", "influence", "without", "outcome")
 _SCHEMA = "output bigint, source string, record string, influence double, without double, outcome string, row string"
 _FLOATS = ("float", "double")
@@ -58,8 +58,8 @@ def influence(
         return lineage.c.spark.createDataFrame([], _SCHEMA)
     result = reduce(DataFrame.union, parts)
     # What decides whether there is a value at all comes before what moves it.
-    order = [F.col("influence").isNotNull(), F.abs(F.col("influence")).desc()]
-    return result.orderBy(F.col("source"), *order, F.col(OUTPUT), F.col("record"))
+    order = [F.expr("influence IS NOT NULL"), F.expr("abs(influence)").desc()]
+    return result.orderBy("source", *order, OUTPUT, "record")
 
 
 def _of_source(
@@ -74,30 +74,28 @@ def _of_source(
     c = lineage.c
     pairs = _pairs(found, places)  # output, identity...
     ids = pairs.columns[1:]
-    nobody = c.spark.range(1).select(*[F.lit(None).cast("bigint").alias(i) for i in ids], F.lit(NO_WORLD).alias(WORLD))
-    numbered = pairs.select(*ids).distinct().withColumn(WORLD, F.monotonically_increasing_id())
+    nobody = c.spark.range(1).selectExpr(*[f"cast(NULL AS bigint) AS {i}" for i in ids], f"{NO_WORLD}L AS {WORLD}")
+    numbered = pairs.select(*ids).distinct().selectExpr("*", f"monotonically_increasing_id() AS {WORLD}")
     worlds = c.materialise(c.plan_of(numbered.union(nobody)))
     count = worlds.count() - 1
     outcomes = _in_all_worlds(lineage, found, position, places, worlds, count) if count else None
     if outcomes is None:
         outcomes = one_by_one(lineage, found, position, name, places, worlds)
     few = count <= SENT
-    renamed = worlds.withColumnsRenamed({i: f"of_{i}" for i in ids})
+    renamed = worlds.selectExpr(*[f"{i} AS of_{i}" for i in ids], WORLD)
     if few:
         renamed = F.broadcast(renamed)
-    asked = pairs.join(renamed, [F.col(i) == F.col(f"of_{i}") for i in ids]).drop(*[f"of_{i}" for i in ids])
+    asked = pairs.join(renamed, F.expr(" AND ".join(f"{i} = of_{i}" for i in ids))).select(OUTPUT, *ids, WORLD)
     values = _values(found, position)
-    told = (
-        asked.join(values, OUTPUT)
-        .join(outcomes.withColumnsRenamed({OUTPUT: "of_output", WORLD: "of_world"}),
-              (F.col(OUTPUT) == F.col("of_output")) & (F.col(WORLD) == F.col("of_world")), "left")
-        .withColumn("outcome", F.coalesce("outcome", F.lit("gone")))
-    )  # fmt: skip
+    there = outcomes.selectExpr(f"{OUTPUT} AS of_output", f"{WORLD} AS of_world", "without", "outcome AS known")
+    told = asked.join(values, OUTPUT).join(there, F.expr(f"{OUTPUT} = of_output AND {WORLD} = of_world"), "left")
+    told = told.selectExpr(
+        *(OUTPUT, *ids, "without", "value - without AS influence", "coalesce(known, 'gone') AS outcome")
+    )
     record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
     told = told.withColumn("record", record)
     if count <= _MOST_LINES and (lines := _lines(c, places, worlds)) is not None:
         told = told.join(F.broadcast(lines), list(ids), "left").withColumn("record", F.coalesce("line", "record"))
-    told = told.withColumn("influence", F.col("value") - F.col("without"))
     wanted = worlds.select(*ids)
     return _with_rows(c, told, F.broadcast(wanted) if few else wanted, name, places[0], in_columns=in_columns)
 
@@ -127,7 +125,7 @@ def _pairs(found: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
 
 
 def _values(found: Evaluation, position: int) -> DataFrame:
-    return asked_values(found, {"value": position}).select(OUTPUT, F.col("value").cast("double"))
+    return asked_values(found, {"value": position}).selectExpr(OUTPUT, "cast(value AS double) AS value")
 
 
 def _with_rows(
@@ -141,23 +139,22 @@ def _with_rows(
     fresh = [c.alias(a, f"whence_own{i}") for i, a in enumerate(leaf.columns)]
     identity = [c.alias(a, f"whence_of{i}") for i, a in enumerate(leaf.ids)]
     own = c.frame(c.project([*fresh, *identity], leaf.plan))
-    condition = [F.col(one) == F.col(f"whence_of{i}") for i, one in enumerate(ids)]
+    condition = F.expr(" AND ".join(f"{one} = whence_of{i}" for i, one in enumerate(ids)))
     own = own.join(wanted, condition, "leftsemi")
     if place.dataset.by_contents:
         own = own.dropDuplicates([f"whence_of{i}" for i in range(len(ids))])  # equal rows have one identity
-    columns = [a.name() for a in leaf.columns]
-    shown = [F.col(f"whence_own{i}") for i in range(len(columns))]
+    columns = [_quoted(a.name()) for a in leaf.columns]
     joined = told.join(own, condition, "left").withColumn("source", F.lit(name))
-    front = [F.col(n) for n in _COLUMNS]
     if in_columns:
-        taken = {n.lower() for n in _COLUMNS}
-        return joined.select(
-            *front, *[x.alias(f"row_{n}" if n.lower() in taken else n) for x, n in zip(shown, columns, strict=True)]
-        )
-    text = F.to_json(
-        F.struct(*[x.alias(n) for x, n in zip(shown, columns, strict=True)]), {"ignoreNullFields": "false"}
-    )
-    return joined.select(*front, text.alias("row"))
+        taken = {f"`{n}`" for n in _COLUMNS}
+        named = [f"`row_{n[1:]}" if n.lower() in taken else n for n in columns]
+        return joined.selectExpr(*_COLUMNS, *[f"whence_own{i} AS {n}" for i, n in enumerate(named)])
+    values = ", ".join(f"whence_own{i} AS {n}" for i, n in enumerate(columns))
+    return joined.selectExpr(*_COLUMNS, f"to_json(struct({values}), map('ignoreNullFields', 'false')) AS row")
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
 
 
 # --- all worlds at once
@@ -174,7 +171,7 @@ def _in_all_worlds(
     """output, world, without, outcome; outputs that are gone in a world are missing. None: it cannot be told so."""
     c = lineage.c
     try:
-        everywhere = Worlds(lineage, places, c.plan_of(numbered), count, alone=_alone(c, lineage.tree))
+        everywhere = Worlds(lineage, places, c.plan_of(numbered), count, alone=alone(c, lineage.tree))
         form = everywhere.form(lineage.tree)
         if isinstance(form, Removal):
             return c.spark.createDataFrame([], f"output bigint, {WORLD} bigint, without double, outcome string")
@@ -195,14 +192,13 @@ def _outcomes(found: Evaluation, form: Changed | Full, value: Attr) -> DataFrame
     passes = [c.alias(a, f"p{n}") for n, a in enumerate(form.passes)]
     anew = form.anew if isinstance(form, Changed) else form.plan
     rows = c.frame(c.project([c.alias(form.world, WORLD), c.alias(value, "without"), *told, *passes], anew))
-    rows = rows.withColumn("without", F.col("without").cast("double"))
-    kept = reduce(Column.__and__, [F.coalesce(f"p{n}", F.lit(False)) for n in range(len(passes))], F.lit(True))
-    outcome = F.when(~kept, "filtered").when(F.col("without").isNull(), "null").otherwise("value")
+    kept = " AND ".join(["true", *(f"coalesce(p{n}, false)" for n in range(len(passes)))])
+    outcome = f"CASE WHEN NOT ({kept}) THEN 'filtered' WHEN without IS NULL THEN 'null' ELSE 'value' END AS outcome"
     asked = _asked(found, form, stable)
-    there = [F.col(f"s{n}").eqNullSafe(F.col(f"a{n}")) for n in range(len(stable))] or [F.lit(True)]
-    found_anew = rows.join(asked, there).select(OUTPUT, WORLD, "without", outcome.alias("outcome"))
-    if isinstance(form, Full):
-        return found_anew
+    there = F.expr(" AND ".join(["true", *(f"s{n} <=> a{n}" for n in range(len(stable)))]))
+    found_anew = rows.join(asked, there).selectExpr(OUTPUT, WORLD, "cast(without AS double) AS without", outcome)
+    if isinstance(form, Full) or all(place.leaf.rows is not None for place in found.lineage.readings):
+        return found_anew  # of rows that are nothing but witnesses each stands in the group that it is one of
     return found_anew.union(_unaffected(found, form, value, asked, stable))
 
 
@@ -260,40 +256,3 @@ def _asked(found: Evaluation, form: Changed | Full, stable: Sequence[Attr]) -> D
     there = there.withColumnsRenamed({name: f"other_{name}" for name in (*alike, "turn")})
     same = [F.col(name).eqNullSafe(F.col(f"other_{name}")) for name in (*alike, "turn")]
     return asked.join(there, same).select(OUTPUT, *[f"a{n}" for n in range(len(stable))])
-
-
-def _alone(c: Catalyst, node: Node) -> bool:
-    """Whether the witnesses are all that the asked rows can come from in any world. Not so under a window or a limit,
-    where other rows move up, nor where what was aggregated decides what is filtered, joined or grouped above."""
-    while node.kind in _CHOOSING and node.children:
-        node = node.children[0]
-    if node.kind not in ("Aggregate", "Distinct"):
-        return False
-    below = node.children[0]
-    renamed: dict[int, int] = {}
-    while below.kind in ("Project", "SubqueryAlias", "View") and not below.subqueries:
-        if below.kind == "Project":
-            for e in c.items(below.plan.projectList()):
-                if class_name(e) == "Alias" and class_name(e.child()) == "AttributeReference":
-                    renamed[id_of(e)] = id_of(e.child())
-        if below.children[0].kind not in ("Project", "SubqueryAlias", "View", "Aggregate"):
-            break
-        below = below.children[0]
-    if node.kind == below.kind == "Aggregate":
-        keys = {id_of(e) for e in c.items(below.plan.groupingExpressions()) if class_name(e) == "AttributeReference"}
-        for key in c.items(node.plan.groupingExpressions()):
-            for a in c.references(key):
-                while a in renamed:
-                    a = renamed[a]
-                if a not in keys:
-                    return False
-        below = below.children[0]
-    return all(
-        not n.subqueries
-        and (
-            n.kind in ROW_BY_ROW
-            or not n.children
-            or (n.kind == "Join" and str(n.plan.joinType().toString()) in ("Inner", "Cross", "LeftOuter", "RightOuter"))
-        )
-        for n in below.walk()
-    )

@@ -27,23 +27,26 @@ class _Part:
 
     `prepare(each, rows, keys)` adds columns that need a further look; `single`: an input has one row in a group."""
 
-    gathered: dict[str, Column]
-    merged: Callable[[_Sides], Column]
+    gathered: dict[str, str]
+    merged: Callable[[_Sides], Column | str]
     prepare: Callable[[DataFrame, DataFrame, list[str]], DataFrame] | None = None
     single: bool = False
 
 
 @dataclass(frozen=True)
 class _Sides:
-    before: Callable[[Column], Column]
-    behind: Callable[[Column], Column]
+    """The windows of what stands before and behind a row. In SQL's words: each function of PySpark's is several round
+    trips to the JVM."""
 
-    def both(self, function: Callable[[str], Column], name: str) -> tuple[Column, Column]:
-        return self.before(function(name)), self.behind(function(name))
+    before: str
+    behind: str
 
-    def added(self, name: str) -> Column:
-        one, other = self.both(F.sum, name)
-        return F.coalesce(one + other, one, other)
+    def both(self, function: str, name: str) -> tuple[str, str]:
+        return f"{function}({name}) OVER ({self.before})", f"{function}({name}) OVER ({self.behind})"
+
+    def added(self, name: str) -> str:
+        one, other = self.both("sum", name)
+        return f"coalesce({one} + {other}, {one}, {other})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +73,25 @@ def left_out(c: Catalyst, rows: Plan, v: Attr, keys: Sequence[Expr], calls: Sequ
     if any(part is None for part in parts):
         return None
     known = [part for part in parts if part is not None]
-    gathered = {"rows": F.count("*"), **{name: column for p in known for name, column in p.gathered.items()}}
-    each = frame.groupBy(*names, _V).agg(*[column.alias(name) for name, column in gathered.items()])
+    gathered = {"rows": "count(1)", **{name: column for p in known for name, column in p.gathered.items()}}
+    each = frame.groupBy(*names, _V).agg(*[F.expr(f"{told} AS {name}") for name, told in gathered.items()])
     if any(p.single for p in known) and not each.where("rows > 1").isEmpty():
         return None  # an input that stands several times in a group is several places in the order
     for part in known:
         if part.prepare is not None:
             each = part.prepare(each, frame, names)
+    group = f"PARTITION BY {', '.join(names)}" if names else ""
     up, down = (
-        Window.partitionBy(*names).orderBy(order).rowsBetween(Window.unboundedPreceding, -1)
-        for order in (F.col(_V).asc_nulls_first(), F.col(_V).desc_nulls_last())
+        f"{group} ORDER BY {_V} {order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+        for order in ("ASC NULLS FIRST", "DESC NULLS LAST")
     )
-    sides = _Sides(lambda column: column.over(up), lambda column: column.over(down))
-    left = F.sum("rows").over(Window.partitionBy(*names)) - F.col("rows")
+    sides = _Sides(up, down)
     types = [c.type_of(call) for call in calls]
-    results = [p.merged(sides).cast(kind).alias(f"r{i}") for i, (p, kind) in enumerate(zip(known, types, strict=True))]
-    found = each.select(_V, *names, left.alias("left"), *results).where(F.col(_V).isNotNull())
+    merged = [p.merged(sides) for p in known]
+    columns = [F.expr(told) if isinstance(told, str) else told for told in merged]
+    results = [told.cast(kind).alias(f"r{i}") for i, (told, kind) in enumerate(zip(columns, types, strict=True))]
+    left = F.expr(f"sum(rows) OVER ({group}) - rows").alias("left")
+    found = each.select(_V, *names, left, *results).where(f"{_V} IS NOT NULL")
     if names:
         found = found.where("left > 0")
     plan = c.plan_of(found.drop("left"))
@@ -111,20 +117,21 @@ def _part(c: Catalyst, call: Expr, i: int) -> _Part | None:
     if call.isDistinct():
         return _distinct_count(i) if name == "Count" else None
     if name in ("Min", "BoolAnd", "Max", "BoolOr"):
-        best, pick = (F.min, F.least) if name in ("Min", "BoolAnd") else (F.max, F.greatest)
-        return _Part({s: best(x)}, lambda sides: pick(*sides.both(best, s)))
+        best, pick = ("min", "least") if name in ("Min", "BoolAnd") else ("max", "greatest")
+        return _Part({s: f"{best}({x})"}, lambda sides: f"{pick}({', '.join(sides.both(best, s))})")
     if name == "Count":
-        return _Part({n: F.count(x)}, lambda sides: F.coalesce(sides.added(n), F.lit(0)))
+        return _Part({n: f"count({x})"}, lambda sides: f"coalesce({sides.added(n)}, 0)")
     looked_at = c.type_of(c.children(function)[0])
     number = looked_at in _NUMBERS or looked_at.startswith("decimal(")
     if not number:
         return None
     if name == "Sum":
         exact = "double" if kind == "double" else "decimal(38,0)" if kind == "bigint" else kind
-        return _Part({s: F.sum(F.col(x).cast(exact))}, lambda sides: sides.added(s))
+        return _Part({s: f"sum(cast({x} AS {exact}))"}, lambda sides: sides.added(s))
     if name == "Average":
-        summed = F.sum(x if looked_at.startswith("decimal(") else F.col(x).cast("double"))
-        return _Part({s: summed, n: F.count(x)}, lambda sides: F.try_divide(sides.added(s), sides.added(n)))
+        summed = f"sum({x})" if looked_at.startswith("decimal(") else f"sum(cast({x} AS double))"
+        counted = {s: summed, n: f"count({x})"}
+        return _Part(counted, lambda sides: f"try_divide({sides.added(s)}, {sides.added(n)})")
     if name in _MOMENTS:
         return _moments(name, i)
     if name == "Median":
@@ -169,16 +176,16 @@ def _moments(name: str, i: int) -> _Part:
 
     def merged(sides: _Sides) -> Column:
         """Of two parts together, by the formula of Chan, Golub and LeVeque."""
-        n1, n2 = sides.both(F.count, x)
-        mean1, mean2 = (F.coalesce(mean, F.lit(0.0)) for mean in sides.both(F.avg, x))
-        spread1, spread2 = (F.coalesce(spread, F.lit(0.0)) for spread in sides.both(F.var_pop, x))
+        n1, n2 = map(F.expr, sides.both("count", x))
+        mean1, mean2 = (F.expr(f"coalesce({mean}, 0.0D)") for mean in sides.both("avg", x))
+        spread1, spread2 = (F.expr(f"coalesce({spread}, 0.0D)") for spread in sides.both("var_pop", x))
         count = n1 + n2
         apart = F.coalesce((mean1 - mean2) ** 2 * n1 * n2 / F.when(count > 0, count), F.lit(0.0))
         below = count if name.endswith("Pop") else count - 1
         variance = (spread1 * n1 + spread2 * n2 + apart) / F.when(below > 0, below)
         return F.sqrt(variance) if name.startswith("Stddev") else variance
 
-    return _Part({x: F.max(F.col(f"x{i}").cast("double"))}, merged, single=True)
+    return _Part({x: f"max(cast(x{i} AS double))"}, merged, single=True)
 
 
 def _percentile(share: float, i: int) -> _Part:
@@ -219,4 +226,4 @@ def _percentile(share: float, i: int) -> _Part:
         unchanged = between(F.col(n), F.col(f"all0_{i}"), F.col(f"all1_{i}"))
         return F.when(F.col(place).isNull(), unchanged).otherwise(between(less, *ends))
 
-    return _Part({x: F.max(F.col(f"x{i}").cast("double"))}, merged, prepare, single=True)
+    return _Part({x: f"max(cast(x{i} AS double))"}, merged, prepare, single=True)
