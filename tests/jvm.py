@@ -93,8 +93,9 @@ def environment() -> dict[str, str]:
 
 
 def remember_names() -> None:
-    """From now on each package, class and static method is looked up once by whoever holds it. What is no name but a
-    value (a static field) is asked for every time, and another JVM has another view of its names."""
+    """From now on each package, class and static method is looked up once by whoever holds it. Values (static fields)
+    are asked for every time, and so is a class that is not there (yet), which py4j takes for a package. Another JVM has
+    another view of its names."""
     for kind in (JVMView, JavaPackage, JavaClass):
         if not hasattr(kind, "looked_up"):
             kind.looked_up = kind.__getattr__
@@ -103,7 +104,7 @@ def remember_names() -> None:
 
 def _remembered(self: Any, name: str) -> Any:
     found = type(self).looked_up(self, name)
-    if isinstance(found, JavaPackage | JavaClass | JavaMember):
+    if isinstance(found, JavaClass | JavaMember) or (isinstance(found, JavaPackage) and name.islower()):
         vars(self)[name] = found
     return found
 
