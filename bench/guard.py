@@ -5,9 +5,6 @@ python -m bench.guard [--rows 10000000] [--rounds 5] [--docs]
 
 from __future__ import annotations
 
-import decimal
-import json
-import re
 import shutil
 import tempfile
 import time
@@ -16,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
@@ -26,19 +23,6 @@ from bench.harness import Bars, Result, arguments, finish, interleaved, progress
 
 def parse(amount: str) -> float:
     return float(amount)
-
-
-def parse_if_possible(amount: str) -> float | None:
-    return float(amount) if amount[0].isdigit() else None
-
-
-_NUMBER = re.compile(r"\d+\.\d+")
-
-
-def checked(amount: str) -> float | None:
-    """What parsing is like in earnest: JSON, a pattern, a decimal; some microseconds a row."""
-    found = json.loads(f'{{"amount": "{amount}", "currency": "EUR"}}')["amount"]
-    return float(decimal.Decimal(found).quantize(decimal.Decimal("0.01"))) if _NUMBER.fullmatch(found) else None
 
 
 def main() -> None:
@@ -63,7 +47,7 @@ def main() -> None:
             return rows.withColumn("value", value("amount")).groupBy("shop").agg(sf.sum("value"))
 
         with whence.attach(spark, store=home / "store") as w:
-            _measure(options, w, lambda: totals(orders.where(sf.col("id") != bad)), lambda: totals(orders), orders, bad)
+            _measure(options, w, lambda: totals(orders.where(sf.col("id") != bad)), lambda: totals(orders), bad)
     finally:
         spark.stop()
         shutil.rmtree(home, ignore_errors=True)
@@ -83,31 +67,11 @@ def _failing(frame: DataFrame) -> float:
     raise AssertionError("the job was to fail")
 
 
-def _minimized(w: whence.Session, orders: DataFrame, function: Any, bad: int) -> tuple[float, float, int]:
-    """Seconds of the job, seconds to minimise what its result shows, and tests made for it."""
-
-    def report() -> DataFrame:
-        values = orders.withColumn("value", udf(function, "double")("amount"))
-        return values.groupBy("shop").agg(sf.count_if(sf.col("value").isNull()).alias("lost"))
-
-    def lost(rows: list[Row]) -> bool:
-        return any(row.lost for row in rows)
-
-    start = time.perf_counter()
-    rows = report().collect()
-    job = time.perf_counter() - start
-    start = time.perf_counter()
-    least = w.minimize(report(), fails=lost, rows=rows)
-    took = time.perf_counter() - start
-    assert [row.id for row in least.sources["orders"]] == [bad]
-    return job, took, least.tests
-
-
 Made = Callable[[], DataFrame]
 
 
-def _measure(options: Any, w: whence.Session, good: Made, failing: Made, orders: DataFrame, bad: int) -> None:
-    with progress("guard", 2 * (options.rounds + options.warmup) + 3 * options.rounds) as tick:
+def _measure(options: Any, w: whence.Session, good: Made, failing: Made, bad: int) -> None:
+    with progress("guard", 2 * (options.rounds + options.warmup) + options.rounds) as tick:
         found = interleaved(
             {"plain": lambda: good().collect(), "guarded": lambda: _guarded(w, good())},
             options.rounds,
@@ -130,46 +94,27 @@ def _measure(options: Any, w: whence.Session, good: Made, failing: Made, orders:
             assert guard.culprit.record == "six"
             assert [row.id for row in guard.culprit.sources[0].rows] == [bad]
 
-        least: dict[str, list[tuple[float, float, int]]] = {}
-        for name, function in (("a plain function", parse_if_possible), ("a costly function", checked)):
-            for n in range(options.rounds):
-                tick(f"minimize, {name} {n}")
-                least.setdefault(name, []).append(_minimized(w, orders, function, bad))
-    smallest = {name: median(m / j for j, m, _ in runs) for name, runs in least.items()}
-    tests = max(t for runs in least.values() for *_, t in runs)
     ratio = median(s / p for s, p in zip(searched, plain, strict=True))
     search = median((s - p) / p for s, p in zip(searched, plain, strict=True))
-    said = " and ".join(f"{x:.2f}x the time of a job with {name}" for name, x in smallest.items())
     figures = {"cost_without_failure": cost, "search_over_failing_job": search}
-    figures |= {f"minimize_over_job_with_{name}".replace(" ", "_"): x for name, x in smallest.items()}
     target = finish(
         Result(
             "guard",
             f"Guarding a UDF over {options.rows:,} rows",
             f"guard without a failure {cost:.3f}x; one bad record in {options.rows / 1e6:g} million rows found, "
-            f"with its source row, in {search:.2f}x the failing job's time (together {ratio:.2f}x); minimize "
-            f"with an oracle {said}, {tests} tests (BigSift: 0.62x)",
+            f"with its source row, in {search:.2f}x the failing job's time (together {ratio:.2f}x)",
             ["what", "seconds", "x"],
             [
                 ["plain job", f"{found['plain'].median:.2f}", "1"],
                 ["guarded job", f"{found['guarded'].median:.2f}", f"{cost:.3f}"],
                 ["failing job", f"{median(plain):.2f}", "1"],
                 ["failing job and search", f"{median(searched):.2f}", f"{ratio:.2f}"],
-                *[
-                    row
-                    for name, runs in least.items()
-                    for row in (
-                        [f"query with {name}", f"{median(job for job, _, _ in runs):.2f}", "1"],
-                        ["minimize, after that query", f"{median(m for _, m, _ in runs):.2f}", f"{smallest[name]:.2f}"],
-                    )
-                ],
             ],
             figures,
-            raw={"plain": plain, "searched": searched, "minimize": least},
+            raw={"plain": plain, "searched": searched},
         ),
-        Bars(["guard, no failure", "search / failing job", *(f"minimize, {name}" for name in smallest)],
-             {"x": [cost, search, *smallest.values()]}, "times the job", limit=1.5),
-    )  # fmt: skip
+        Bars(["guard, no failure", "search / failing job"], {"x": [cost, search]}, "times the job", limit=1.5),
+    )
     if options.docs:
         write_docs(target)
 

@@ -135,6 +135,7 @@ def _measure(options: Any, w: whence.Session, cases: list[_Case]) -> None:
             ["job", "job s", "minimize s", "x", "tests"],
             [row for case in cases for row in case.rows()],
             {f"minimize_over_job_with_{case.name}".replace(" ", "_"): case.ratio for case in cases},
+            notes=("each round runs the job and then minimises its result; x: the median of the rounds' ratios.",),
             raw={case.name: case.runs for case in cases},
         ),
         Bars([case.name for case in cases], {"x": [case.ratio for case in cases]}, "times the job", limit=GOAL),

@@ -14,6 +14,7 @@ from pyspark.sql.functions import udf
 
 import whence
 from whence.debug.minimize.ddmin import DoesNotFail, ddmin, ddmin_together
+from whence.spark.frames import of_partitions
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -267,3 +268,16 @@ def test_plain_rdds(w: whence.Session, tmp_path: Path) -> None:
     assert first.places == {str(path): [f"{path}, byte 4"]}
     with pytest.raises(whence.WhenceError, match=r"has a CartesianRDD.*Make the same program with w.context"):
         w.minimize(lengths.cartesian(lengths), fails=bool)
+
+
+def test_rows_of_some_partitions_are_what_they_are(spark: SparkSession) -> None:
+    frame = spark.range(0, 40, 1, 4).selectExpr(
+        "id", "IF(id % 3 = 0, NULL, CAST(id AS decimal(20, 3))) AS d", "timestamp_seconds(id * 86413) AS t",
+        "date_add(DATE'1500-01-01', CAST(id AS int)) AS day", "array(id, NULL) AS a", "map(id, 'x') AS m",
+        "struct(id, CAST(CAST(id AS string) AS binary) AS b) AS s", "make_dt_interval(0, 0, 0, id) AS i",
+    )  # fmt: skip
+    found, count = of_partitions(frame, [1, 3])
+    expected = [row for row in frame.collect() if row.id // 10 in (1, 3)]
+    assert (count, found.collect()) == (20, expected)
+    assert found.schema == frame.schema
+    assert of_partitions(frame.where("id < 0"), [0])[1] == 0
