@@ -90,6 +90,50 @@ def test_each_version_is_the_one_that_was_made(
     spark.sql(f"DROP TABLE {table}")
 
 
+def test_restore_is_an_event(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    """The table is what an older version of it was: what came in since does not count, what went out counts again."""
+    table = TABLES["delta"]
+    for name, rows in {"first": [(1, "a"), (2, "b")], "second": [(3, "c")], "third": [(4, "d")]}.items():
+        spark.createDataFrame(rows, "id bigint, v string").coalesce(1).write.parquet(str(tmp_path / name))
+        spark.read.parquet(str(tmp_path / name)).createOrReplaceTempView(name)
+    spark.sql(f"DROP TABLE IF EXISTS {table}")
+    spark.sql(f"CREATE TABLE {table} (id bigint, v string) USING delta")
+    spark.sql(f"INSERT INTO {table} SELECT * FROM first")
+    spark.sql(f"INSERT INTO {table} SELECT * FROM second")
+    spark.sql(f"INSERT OVERWRITE {table} SELECT * FROM third")
+    spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+    from delta.tables import DeltaTable
+
+    (dataset,) = [d for d in w.catalog.datasets() if d.name.endswith("watched")]
+
+    def inputs() -> set[str]:
+        edges = w.catalog.lineage(dataset, "backward")
+        return {e.source.name.rsplit("/", 1)[-1] for e in edges if e.source != dataset == e.target}
+
+    assert inputs() == {"first"}
+    columns = w.catalog.lineage(dataset, "backward", level="column")
+    assert {(e.source_column, e.target_column) for e in columns if e.source != dataset == e.target} == {
+        ("id", "id"),
+        ("v", "v"),
+    }
+    DeltaTable.forName(spark, table).restoreToVersion(2)
+    assert inputs() == {"first", "second"}
+    found = [(v.how, v.external) for v in w.catalog.versions(dataset) if v.how in ("append", "overwrite", "restore")]
+    assert found == [("append", "1"), ("append", "2"), ("overwrite", "3"), ("restore", "4"), ("restore", "5")]
+    assert all(
+        [name for name, _ in v.columns] == ["id", "v"] for v in w.catalog.versions(dataset) if v.how == "restore"
+    )
+    restored = [e for e in w.catalog.edges() if e.kind == "restore"]
+    assert [(e.source, e.target) for e in restored] == [(dataset, dataset)] * 2
+    spark.sql(f"DROP TABLE {table}")
+    path = str(tmp_path / "by_path")
+    for mode in ("append", "overwrite"):
+        spark.range(3).write.format("delta").mode(mode).save(path)
+    spark.sql(f"RESTORE delta.`{path}` TO VERSION AS OF 0")
+    (dataset,) = [d for d in w.catalog.datasets() if d.name == path]
+    assert [(v.how, v.external) for v in w.catalog.versions(dataset)][-1] == ("restore", "2")
+
+
 def rewritten(spark: SparkSession, table: str) -> str:
     """The snapshot that has the rows of the one before in other files."""
     (row,) = spark.table(f"{table}.snapshots").where("operation = 'replace'").collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -61,6 +62,19 @@ class TestCatalog:
         catalog.record(write(3, ["c"], "t", "overwrite"))
         assert names(catalog.lineage("t")) == {("c", "t")}
         assert names(catalog.edges()) == {("a", "t"), ("b", "t"), ("c", "t")}
+
+    def test_a_restored_table_has_the_inputs_of_then(self, catalog) -> None:
+        for hour, source, how in ((1, "a", "overwrite"), (2, "b", "append"), (3, "c", "overwrite")):
+            made = write(hour, [source], "t", how)
+            catalog.record(replace(made, changes=(replace(made.changes[0], version=str(hour)),)))
+        assert names(catalog.lineage("t")) == {("c", "t")}
+        for hour, version, sources in ((4, "1", "a"), (5, "2", "ab"), (6, "3", "c"), (7, "5", "ab")):
+            back = write(hour, [], seen("t", columns="", version=version), "restore")
+            back = replace(back, changes=(replace(back.changes[0], version=str(hour)),), links=(Link(0, 0, "restore"),))
+            catalog.record(back)
+            assert names(catalog.lineage("t")) == {("t", "t"), *((name, "t") for name in sources)}
+        last = catalog.versions("t")[-1]
+        assert (last.how, last.external, last.columns) == ("restore", "7", (("id", "int"), ("name", "int")))
 
     def test_lineage_as_of_a_time_and_the_difference_between_two(self, catalog) -> None:
         catalog.record(write(1, ["a"], "t", "overwrite"))

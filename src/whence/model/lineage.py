@@ -30,8 +30,9 @@ class Seen:
 class Change:
     """What a run did to a dataset. The numbers are places in `Observation.datasets`.
 
-    how: append, merge, update, delete (earlier inputs still count), overwrite (earlier inputs no longer count), create,
-    alter, define (a view says what it is made of), truncate, drop, rename (then `to` is the new name).
+    how: append, merge, update, delete (earlier inputs still count), overwrite (earlier inputs no longer count), restore
+    (nor here: an older version of itself is the input), create, alter, define (a view says what it is made of),
+    truncate, drop, rename (then `to` is the new name).
     """
 
     dataset: int
@@ -41,7 +42,7 @@ class Change:
     """The version that this made, as the dataset's own format counts; None: not known."""
 
 
-WRITES = ("append", "overwrite", "merge", "update", "delete")
+WRITES = ("append", "overwrite", "merge", "update", "delete", "restore")
 """Changes of a dataset's rows by a query or a command."""
 
 

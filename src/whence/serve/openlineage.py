@@ -38,6 +38,7 @@ NAMESPACE = "whence"
 
 _LIFECYCLE = {
     "overwrite": "OVERWRITE",
+    "restore": "OVERWRITE",
     "create": "CREATE",
     "define": "CREATE",
     "drop": "DROP",

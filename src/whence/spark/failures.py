@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JError
 
 from whence.spark.catalyst import Catalyst, to_list
 from whence.spark.shared import Classes
@@ -68,7 +69,12 @@ def _is_raised(throwable: JavaObject) -> bool:
 
 def contexts_of(throwable: JavaObject) -> list[str]:
     """Where in the query, in Spark's words, the error came from."""
-    return [] if _is_raised(throwable) else [str(context.summary()) for context in throwable.getQueryContext()]
+    if _is_raised(throwable):
+        return []
+    try:
+        return [str(context.summary()) for context in throwable.getQueryContext()]
+    except Py4JError:  # Delta's own errors do not answer that
+        return []
 
 
 def context_of(expr: JavaObject) -> str:

@@ -25,6 +25,8 @@ from whence.sql.row_changes import (
     table_leaf,
 )
 
+_METHODS = ("merge", "delete", "update", "execute")
+
 
 def methods(spark: SparkSession) -> Mapping[tuple[type, str], str]:
     """Those that change rows, with what is called instead: of the classes that this process has."""
@@ -41,6 +43,21 @@ def methods(spark: SparkSession) -> Mapping[tuple[type, str], str]:
             found[DeltaTable, "update"] = "delta_update"
             found[DeltaMergeBuilder, "execute"] = "delta_merge"
     return found
+
+
+def change_said(c: Catalyst, holder: Any, method: str, given: Mapping[str, Any]) -> Change | None:
+    """What a call of one of these methods was to do, from the names that it was given; None of any other method."""
+    for (owner, name), said in methods(c.spark).items() if method in _METHODS else ():
+        if name != method or not isinstance(holder, owner):
+            continue
+        if said == "merge_into":
+            return merged_into(c, holder)
+        if said == "delta_merge":
+            return delta_merged(c, holder)
+        if said == "delta_delete":
+            return delta_deleted(c, holder, given.get("condition"))
+        return delta_updated(c, holder, given.get("condition"), given.get("set"))
+    return None
 
 
 def merged_into(c: Catalyst, writer: Any) -> Change | None:

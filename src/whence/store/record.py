@@ -16,9 +16,9 @@ from whence.store.changes import forget_copies
 from whence.store.rows import inserting
 from whence.store.schema import OPEN, aliases, datasets, edges, mapping_columns, mappings, uses, versions
 
-_REPLACES = ("overwrite", "define", "truncate", "drop", "create")
+_REPLACES = ("overwrite", "define", "truncate", "drop", "create", "restore")
 """Changes after which a dataset no longer holds what was in it before."""
-_KEEPS_COLUMNS = ("alter", "append", "merge", "update", "delete", "truncate", "drop", "rename")
+_KEEPS_COLUMNS = ("alter", "append", "merge", "update", "delete", "truncate", "drop", "rename", "restore")
 
 
 @dataclass
@@ -402,7 +402,9 @@ class _Writer:
             return self._add_version(change.dataset, "rename")
         if change.how == "define" and self._is_defined_so(change.dataset, mapping.get(change.dataset)):
             return None
-        external = change.version or self._o.datasets[change.dataset].version
+        external = change.version
+        if change.how != "restore":  # which reads an older version than the one that was there
+            external = external or self._o.datasets[change.dataset].version
         number = self._add_version(change.dataset, change.how, external)
         if change.how in _REPLACES:
             self._close(known, number)

@@ -1273,6 +1273,10 @@ class Snapshot {
                 String planned = version(call(table, "initialSnapshot"));
                 out.append(",\"version\":").append(quote(planned));
                 after(table);
+                if (qe.analyzed().getClass().getSimpleName().equals("RestoreTableCommand")) {
+                    out.append(",\"columns\":");
+                    value(table.schema(), 0);
+                }
             } catch (Throwable unknown) {
             }
         }

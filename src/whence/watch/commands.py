@@ -343,6 +343,19 @@ def _merge(r: Reading, f: Fields, node: Node) -> list[Effect]:
     return [Effect(t, kind, kind, None, (), None, (), columns, frozenset(row), made) for t in targets]
 
 
+def _restore(r: Reading, f: Fields, node: Node) -> list[Effect]:
+    """Delta's RESTORE: the table gets the rows and columns that it had in an older version, and nothing else."""
+    table = f.get("sourceTable") or {}
+    found = tuple((c[1], c[2]) for c in table.get("columns") or ())
+    effects = []
+    for target in sources.of_v2(r.place, table, None, None, None, found):
+        own = r.dataset(target)
+        same = tuple((name, frozenset([(own, name, IDENTITY, False)])) for name, _ in target.columns)
+        made = _made({"f": {"table": table}})
+        effects.append(Effect(target, "restore", "restore", reads=(target,), columns=same, version=made))
+    return effects
+
+
 def _changed(
     r: Reading, columns: list[tuple[str, Contributions]], row: set[Contribution], own: set[int], before: set[int]
 ) -> tuple[tuple[str, Contributions], ...]:
@@ -482,6 +495,7 @@ COMMANDS: dict[str, Rule] = {
     "UpdateCommand": _merge,
     "DeleteFromTable": _merge,
     "DeleteCommand": _merge,
+    "RestoreTableCommand": _restore,
     "ReplaceData": _row_level,
     "WriteDelta": _row_level,
     "WriteToMicroBatchDataSource": _stream_write,

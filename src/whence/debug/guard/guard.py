@@ -53,6 +53,8 @@ from whence.spark.python_functions import command_of, put_back, raw_command, set
 from whence.spark.rdds import java_rdd
 from whence.spark.statements import insert_query, statement_query, table_of
 from whence.sql import Catalyst
+from whence.sql.row_changes import Change, change_of
+from whence.sql.said_in_python import change_said
 from whence.store import LocalFiles, private
 from whence.store.relay import Relay
 
@@ -133,23 +135,37 @@ def actions_in(trace: TracebackType | None) -> list[Any]:
 
 def written(c: Catalyst, trace: TracebackType | None) -> list[Any]:
     """The queries of statements that were run at once and of writes into tables, whose values Spark casts to the types
-    of the table: as analysed for that, and without running them."""
+    of the table: as analysed for that, and without running them. Of UPDATE, DELETE and MERGE: what the table would have
+    held afterwards. It holds still what it held before."""
     found: list[Any] = []
     while trace is not None:
         values, name = trace.tb_frame.f_locals, trace.tb_frame.f_code.co_name
         holder = values.get("self")
         plan = None
         if isinstance(holder, SparkSession) and name == "sql" and not values.get("args"):
-            plan = statement_query(c, str(values["sqlQuery"]))
+            text = str(values["sqlQuery"])
+            change = change_of(c, text)
+            plan = change.after if change is not None and change.after is not None else statement_query(c, text)
+            plan = _after(change) if plan is None else plan
         elif isinstance(holder, DataFrameWriter) and name in ("insertInto", "saveAsTable"):
             table = values.get("tableName", values.get("name"))
             plan = insert_query(c, str(table), holder._df, by_name=name == "saveAsTable")
         elif isinstance(holder, DataFrameWriterV2) and name in ("append", "overwrite", "overwritePartitions"):
             plan = insert_query(c, table_of(holder), holder._df, by_name=True)
+        else:
+            plan = _after(change_said(c, holder, name, values))
         if plan is not None:
             found.insert(0, plan)
         trace = trace.tb_next
     return found
+
+
+def _after(change: Change | None) -> Any:
+    if change is None:
+        return None
+    if change.after is None:
+        raise NothingToSearch(f"the {change.operation.upper()} that failed is not searched: {change.why}.")
+    return change.after
 
 
 class NothingToSearch(WhenceError):
@@ -191,9 +207,13 @@ class Search:
         partition = failed_partition(self._context)
         candidates = [c for frame in actions_in(error.__traceback__) for c in self._candidates(frame)]
         if not candidates:
+            candidates = [
+                c for plan in written(self._c, error.__traceback__) for c in self._candidates(self._c.frame(plan))
+            ]
+        if not candidates:
             raise NothingToSearch(
-                "no DataFrame or RDD with Python functions stands in the traceback of the error. Statements that "
-                "spark.sql() runs at once are not seen; write the result of a DataFrame instead."
+                "no DataFrame, RDD or statement with Python functions stands in the traceback of the error, so what "
+                "was computed is not known."
             )
         candidates = [c for c in candidates if not isinstance(c.function, Stage)] or candidates
         for candidate in [c for c in candidates if _in_traceback(c.function, text)] or candidates:
@@ -366,6 +386,8 @@ class Search:
         trace = self._session.backward(asked)
         for name in trace.sources:
             rows, lines = trace.first_placed(name, 10 * SHOWN_ROWS)
+            if not rows:  # one that rows were looked for in, and none met: an anti join's, a MERGE's table
+                continue
             places = lines or sorted(set(trace.first_records(name, 10 * SHOWN_ROWS)))
             yield SourceRows(name, tuple(rows[:SHOWN_ROWS]), tuple(places))
 
