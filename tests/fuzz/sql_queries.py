@@ -292,7 +292,7 @@ class Tally:
     exact: int = 0
     widened: int = 0
     refused: int = 0
-    # Spark itself fails to run the query.
+    # Spark itself fails to run the query, or gives other rows than it says.
     failing: int = 0
 
     @property
@@ -402,6 +402,7 @@ class _Check:
         self.query = oracle.numbered(case.query)
         self.tables = {name: list(table.rows) for name, table in case.tables.items()}
         self.scans = [q for q in oracle.flat(self.query) if isinstance(q, Scan)]
+        self.read = {q.table for q in self.scans}
         self._table = {q.number: self._source(q.table) for q in self.scans}
 
     def run(self) -> None:
@@ -418,8 +419,11 @@ class _Check:
         except Py4JJavaError:  # an error of Spark's optimizer; whence has no part in it
             self.tally.failing += 1
             return
-        if not judge.widened:
-            assert self._counted(tuple(r) for r in rows) == self._counted(v for v, _ in expected), "the user's rows"
+        if not judge.widened and self._counted(tuple(r) for r in rows) != self._counted(v for v, _ in expected):
+            # To Spark a directory is the same before and after it grew, and of two equal scans it reads one.
+            assert any(f"{name}_before" in self.read for name in self.read), "the user's rows"
+            self.tally.failing += 1
+            return
         try:
             trace = self.w.backward(df)
             found = self._witnesses(trace)
