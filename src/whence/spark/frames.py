@@ -58,7 +58,7 @@ def of_partitions(frame: Any, partitions: Sequence[int]) -> tuple[Any, int]:
     numbers = spark._sc._gateway.new_array(spark._jvm.int, len(partitions))
     for n, partition in enumerate(partitions):
         numbers[n] = partition
-    rows = spark._jvm.java.util.ArrayList()
+    rows = getattr(spark._jvm, "java.util.ArrayList")()
     for some in frame._jdf.toJavaRDD().collectPartitions(numbers):
         rows.addAll(some)
     return ClassicDataFrame(spark._jsparkSession.createDataFrame(rows, frame._jdf.schema()), spark), int(rows.size())
