@@ -132,8 +132,9 @@ def in_genomics(w: Any, args: Any) -> list[Result]:
     notes = [
         f"SubZeroX: limit of X MB, and in all of {MOST:.0f} s on what is added to a run;"
         " disk kept and predicted; times in ms and how many times as fast as BlackBox",
-        "the median of five times after the first, the next of which puts steps of the path together; the slowest of "
-        "them, unbounded: " + ", ".join(f"{q} {ms(dynamic['unbounded'].slowest[q])} ms" for q in names),
+        "the median of five times after the first (of short questions as many as 50 ms hold), the next of which puts "
+        "steps of the path together; the slowest of them, unbounded: "
+        + ", ".join(f"{q} {ms(dynamic['unbounded'].slowest[q])} ms" for q in names),
         "BlackBox over a plain numpy rerun of the operators on the way: "
         + ", ".join(f"{q} {black.queries[q] / plain[q]:.2f}x" for q in names),
         busy(),

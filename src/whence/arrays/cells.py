@@ -96,7 +96,7 @@ def unique(numbers: Numbers, size: int) -> Numbers:
     if len(numbers) * 16 > size:
         seen = np.zeros(size, bool)
         seen[numbers] = True
-        return np.flatnonzero(seen)
+        return seen.nonzero()[0]
     return distinct(numbers)
 
 

@@ -41,7 +41,7 @@ class Gathering:
 
     def result(self) -> Numbers:
         if self._bits is not None:
-            return np.flatnonzero(self._bits)
+            return self._bits.nonzero()[0]
         return unique(np.concatenate(self._parts), self._size) if self._parts else NONE
 
 

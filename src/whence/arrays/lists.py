@@ -111,7 +111,7 @@ def spread(starts: Numbers, lengths: Numbers) -> Numbers:
     if not len(ends) or not ends[-1]:
         return NONE
     places = np.arange(ends[-1], dtype=np.int64)
-    places += np.repeat(starts - (ends - lengths), lengths)
+    places += (starts - (ends - lengths)).repeat(lengths)
     return places
 
 
