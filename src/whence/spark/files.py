@@ -22,8 +22,6 @@ from whence.store import private
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# The option that tells scans of one place in two states apart (with_mark).
-MARK = "whence.state"
 _RELATION = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _ETAGS = "org.apache.hadoop.fs.EtagSource"
 
@@ -258,26 +256,6 @@ class Files(ABC):
 
     def _kind_of_index(self, relation: Plan) -> str:
         return remembered(relation, "kind_of_index", lambda: class_name(relation.relation().location()))
-
-    def with_mark(self, scan: Plan, mark: str) -> Plan:
-        """The same scan, which Spark takes for another one than those with other marks. To Spark two scans are equal if
-        they read the same places in the same way, whatever files each of them has listed there, and of two equal parts
-        of a query it computes one."""
-        relation = scan.relation()
-        marked = relation.copy(
-            relation.location(),
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            relation.bucketSpec(),
-            relation.fileFormat(),
-            relation.options().updated(MARK, mark),
-            relation.sparkSession(),
-        )
-        made = self.copy(scan, relation=marked)
-        for name in ("planned_files", "files_of", "seen"):  # as they were seen first
-            if f"whence_{name}" in scan.__dict__:
-                made.__dict__[f"whence_{name}"] = scan.__dict__[f"whence_{name}"]
-        return made
 
     def number_of_files(self, relation: Plan) -> int:
         if self.tells_files(relation):

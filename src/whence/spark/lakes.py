@@ -18,6 +18,8 @@ from whence.spark.files import Files
 from whence.spark.release import Release
 
 DELTA, ICEBERG = "delta", "iceberg"
+# The option that tells scans of one place in two states apart (with_mark).
+MARK = "whence.state"
 # What each format calls a row's own number, and the commit that made or last changed it.
 ROW_IDS = {DELTA: ("row_id", "row_commit_version"), ICEBERG: ("_row_id", "_last_updated_sequence_number")}
 _DELTA = "org.apache.spark.sql.delta"
@@ -245,6 +247,17 @@ class Lakes(Files):
             return self.copy(scan, relation=self.copy_product(relation, fileFormat=changed))
         except (Py4JError, TypeError, AttributeError):  # another release: rows are told by their place in the scan
             return scan
+
+    def with_mark(self, scan: Plan, mark: str) -> Plan:
+        """The same scan, which Spark takes for another one than those with other marks. To Spark two scans are equal if
+        they read the same places in the same way, whatever files each of them has listed there, and of two equal parts
+        of a query it computes one."""
+        options = scan.relation().options().updated(MARK, mark)
+        made: Plan = self.copy(scan, relation=self.copy_product(scan.relation(), options=options))
+        for name in ("planned_files", "files_of", "seen"):  # as they were seen first
+            if f"whence_{name}" in scan.__dict__:
+                made.__dict__[f"whence_{name}"] = scan.__dict__[f"whence_{name}"]
+        return made
 
     def copy_product(self, value: JavaObject, **changes: JavaObject) -> JavaObject:
         """A case class that is no node of a plan, with some of its fields exchanged."""

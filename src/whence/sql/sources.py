@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from whence.spark.catalyst import SPLIT
-from whence.spark.files import MARK
-from whence.spark.lakes import DELTA, ICEBERG, ROW_IDS
+from whence.spark.lakes import DELTA, ICEBERG, MARK, ROW_IDS
 from whence.spark.statuses import Listing
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
 from whence.sql.tree import Node
