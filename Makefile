@@ -8,14 +8,16 @@ SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 # An archive of Spark's classes, with which JVMs start in half the time: made once in an environment.
 QUICK = $(JAVA) && $(BIN)/python tests/jvm.py
-BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard minimize arrays chunks page serve yesterday appends
+BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard minimize arrays chunks page serve yesterday appends growth
 
 # Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \
-	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py tests/sql/test_sources_at_start.py \
+	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py \
 	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/page
 # `make test WITH=services` runs them too, in a lane beside the others, while these compute.
 BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
+# `make test WITH="services coverage"` says which lines all of them reach, too.
+MEASURED = $(if $(filter coverage,$(WITH)),--coverage)
 # Tests that have a command of their own.
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
@@ -49,7 +51,7 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) $(BESIDE))
+	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) $(BESIDE) $(MEASURED))
 
 test-services: test-processes test-cluster test-lakes
 

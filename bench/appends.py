@@ -1,5 +1,5 @@
-"""Wide and deep: one row of a table of many captured appends, one row of a union of many branches, and a chain of ten
-written tables, each beside its query.
+"""Wide and deep: a table of many captured appends and a union of many branches (one row, a sum over all, forward from a
+row), and a chain of ten written tables, each beside its query, in a driver of 1 GB.
 
 python -m bench.appends [--sizes 10 100 300 1000] [--without unions] [--rounds 3] [--docs]
 """
@@ -52,6 +52,19 @@ def beside(w: whence.Session, make: Callable[[int], DataFrame], witnesses: int) 
     }
 
 
+def ahead(w: whence.Session, source: DataFrame, make: Callable[[], DataFrame], size: int) -> Ways:
+    """Which row of a result an order touches, beside the result itself."""
+    turns = count()
+
+    def touched() -> None:
+        order = (7 + next(turns)) % size
+        (row,) = w.forward(source.where(f"id = {order}"), to=make()).rows.collect()
+        if row.day != order:
+            raise SystemExit(f"a row of day {row.day} where day {order} was to be touched")
+
+    return {"query": lambda: make().collect(), "forward": touched}
+
+
 def a_group(turn: int, size: int) -> str:
     """The group of an order, which is in one of so many days."""
     order = (7 + turn) % size
@@ -83,9 +96,12 @@ def appended(
 
         with whence.attach(spark, store=home / "store") as later:
             yield f"{size:,} appends, a row of one", beside(later, one, in_a_group(sizes[-1]))
-            if size <= 100:
-                of_shop = source.where(f"shop = 7 and day < {size}").count()
-                yield f"{size:,} appends, a sum over all", beside(later, over_all, of_shop)
+            of_shop = source.where(f"shop = 7 and day < {size}").count()
+            yield f"{size:,} appends, a sum over all", beside(later, over_all, of_shop)
+            yield (
+                f"{size:,} appends, forward from one row",
+                ahead(later, source, lambda: spark.read.parquet(target), size),
+            )
 
 
 def united(w: whence.Session, source: DataFrame, sizes: list[int]) -> Iterator[tuple[str, Ways]]:
@@ -102,6 +118,13 @@ def united(w: whence.Session, source: DataFrame, sizes: list[int]) -> Iterator[t
             f"{size:,} sums united, a row of one",
             beside(w, lambda turn, all=groups, size=size: all.where(a_group(turn, size)), in_a_group(sizes[-1])),  # type: ignore[misc]
         )
+
+        def over_all(turn: int, all: DataFrame = groups) -> DataFrame:
+            return all.groupBy("shop").sum("total").where(f"shop = {(7 + turn) % 10}")
+
+        of_shop = source.where(f"shop = 7 and day < {size}").count()
+        yield f"{size:,} sums united, a sum over all", beside(w, over_all, of_shop)
+        yield f"{size:,} sums united, forward from one row", ahead(w, source, lambda all=groups: all, size)  # type: ignore[misc]
 
 
 def chained(w: whence.Session, home: Path, source: DataFrame) -> dict[str, Callable[[], object]]:
@@ -140,7 +163,7 @@ def main() -> None:
     parser.add_argument("--without", nargs="*", default=[], choices=["appends", "unions", "chain"])
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="appends-bench-"))
-    spark = spark_session("bench appends", memory="4g")
+    spark = spark_session("bench appends", memory="1g")
     rows: list[list[str]] = []
     raw: dict[str, Any] = {}
     sizes = sorted(options.sizes)
@@ -174,7 +197,7 @@ def main() -> None:
             "appends",
             "Many appends, many branches, a chain of tables",
             f"wide and deep: at most {worst[0]:.2f}x the query ({worst[1]}); promised: 3x, a chain 1.2x its flows",
-            ["what", "query (of the chain: its flows alone) [s]", "trace with counts [s]", "ratio"],
+            ["what", "query (of the chain: its flows alone) [s]", "trace with counts, or forward [s]", "ratio"],
             rows,
             figures,
             raw=raw,

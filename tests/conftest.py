@@ -40,7 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.ansi.enabled", "true")  # as it is by default since 4.0
         .config("spark.default.parallelism", "2")
         .config("spark.sql.warehouse.dir", str(home / "warehouse"))
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home}")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={home} {jvm.LONG}")
         .config("spark.python.daemon.module", "warm_daemon")
         .config("spark.executorEnv.PYTHONPATH", str(Path(__file__).parent / "daemon"))
         .config("spark.driver.bindAddress", "127.0.0.1")

@@ -24,6 +24,9 @@ from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 OPTIONS = f"{SHORT} -XX:ReservedCodeCacheSize=256m -XX:MetaspaceSize=256m"
+# The suite's own JVM lives for minutes: what is called often is compiled after a fifth of the calls. A program that
+# ends after a few questions would compile more than it runs.
+LONG = "-XX:CompileThresholdScaling=0.2"
 # Most objects die within a question: with room for some thousands of them, few are looked at twice.
 YOUNG = "-Xms1g -Xmn512m"
 SETTINGS = {
@@ -37,6 +40,8 @@ SETTINGS = {
     "spark.shuffle.spill.compress": "false",
     "spark.shuffle.sort.initialBufferSize": "64",
     "spark.ui.showConsoleProgress": "false",
+    # Of the classes that Spark compiles for its queries it keeps a hundred; the same come again in other tests.
+    "spark.sql.codegen.cache.maxEntries": "2000",
     # What the page of Spark would show; nobody looks.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.ui.retainedExecutions": "20",

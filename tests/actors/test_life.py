@@ -110,6 +110,11 @@ def test_failures_are_seen_at_once_and_lead_to_their_sources(store: ActorStore) 
     assert (failure.actor.name, failure.input, failure.error) == ("parser", "bad line", "ValueError: not a number")
     assert store.failures(reader) == []
     assert set(store.trace(failure).records) == {Location("log.txt", 10, 7)}
+    parser.fail("bad line", error=ValueError("not a number"))  # as a task does that is tried again
+    assert store.failures() == [failure]
+    parser.fail("bad line", error=ValueError("not a line"))
+    parser.fail("another line", error=ValueError("not a number"))
+    assert len(store.failures()) == 3
 
 
 def test_ghost_tables_join_a_writer_to_a_reader_that_cuts_differently(store: ActorStore) -> None:

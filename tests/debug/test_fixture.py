@@ -266,3 +266,11 @@ def test_a_query_by_dataframe_operations_asks_for_a_function(session: whence.Ses
     trace = session.backward(by_functions(session.spark))
     with pytest.raises(whence.WhenceError, match=r"its Aggregate was made by DataFrame operations.*query="):
         trace.fixture(tmp_path / "made")
+
+
+def test_what_was_kept_of_duplicates_is_refused_by_name(session: whence.Session, tmp_path: Path) -> None:
+    kept = session.spark.table("orders").dropDuplicates(["customer"])
+    with session.capture():
+        kept.collect()
+    with pytest.raises(whence.WhenceError, match=r"otherwise each time \(Deduplicate \[customer\]\).*row_number"):
+        session.backward(kept).fixture(tmp_path / "kept")

@@ -58,6 +58,7 @@ STATEMENTS = {
     "a cast in SET": ("UPDATE {t} SET n = CAST(amount AS INT) WHERE id > 0", "CAST(amount AS INT)"),
     "a cast in the condition": ("UPDATE {t} SET n = 0 WHERE CAST(amount AS INT) > 1", "CAST(amount AS INT)"),
     "a division": ("UPDATE {t} SET n = 6 DIV n", "(6L div CAST(n AS BIGINT))"),
+    "a remainder": ("UPDATE {t} SET n = 6 % n", "(6 % n)"),
     "a cast in DELETE": ("DELETE FROM {t} WHERE CAST(amount AS INT) = 1", "CAST(amount AS INT)"),
     "a function in SET": ("UPDATE {t} SET n = parse(amount) WHERE id > 1", "int"),
     "a function in the condition": ("UPDATE {t} SET n = 0 WHERE parse(amount) = 1", "int"),

@@ -1,6 +1,6 @@
-"""A program of its own: jobs on local-cluster[2,1,1024] that something happens to, each traced afterwards.
+"""A program of its own: queries on local-cluster[2,1,1024], and jobs that something happens to, each traced afterwards.
 
-    python cluster_job.py <home> speculated killed full
+    python cluster_job.py <home> queries speculated killed full
 
 Prints one JSON line: for each, what the job gave, what the trace gave, which tables there are.
 """
@@ -10,13 +10,17 @@ from __future__ import annotations
 import json
 import os
 import resource
+import select
+import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
 
+import whence
 from whence.model import WhenceError
 from whence.rdd import LineageContext
 
@@ -32,6 +36,7 @@ def started(home: Path) -> SparkContext:
         .set("spark.executorEnv.PYTHONPATH", os.environ["PYTHONPATH"])
         .set("spark.local.dir", str(home / "local"))
         .set("spark.ui.showConsoleProgress", "false")
+        .set("spark.sql.shuffle.partitions", "2")
     )
     conf.set("spark.speculation", "true").set("spark.speculation.interval", "100ms")
     conf.set("spark.speculation.multiplier", "1.1").set("spark.speculation.quantile", "0.5")
@@ -39,6 +44,22 @@ def started(home: Path) -> SparkContext:
     sc = SparkContext("local-cluster[2,1,1024]", "faults", conf=conf)
     sc.setLogLevel("OFF")
     return sc
+
+
+def queries(sc: SparkContext, home: Path) -> dict[str, Any]:
+    """SQL's questions, whose rows cross between the executors."""
+    spark = SparkSession(sc)
+    orders = spark.read.parquet(str(home / "orders"))
+    totals = orders.groupBy("customer").agg({"amount": "sum"}).withColumnRenamed("sum(amount)", "total")
+    with whence.attach(spark, store=home / "queries") as w:
+        trace = w.backward(totals.where("customer = 1"))
+        return {
+            "executors": len(sc._jsc.sc().statusTracker().getExecutorInfos()) - 1,  # the driver is among them
+            "witnesses": sorted(row["id"] for row in trace["orders"].collect()),
+            "verified": trace.verify().ok,
+            "without": sorted((row["customer"], row["total"]) for row in trace.exclude(totals).collect()),
+            "touched": sorted(row["customer"] for row in w.forward(orders.where("id = 5"), to=totals).rows.collect()),
+        }
 
 
 def once(path: str) -> bool:
@@ -59,8 +80,7 @@ def happens(sc: SparkContext, what: str, home: Path) -> dict[str, Any]:
 
     def words(line: str) -> list[str]:
         if what == "killed" and line.startswith("6 ") and once(mark):
-            os.kill(executor(), 9)  # a machine is gone in the middle of a task
-            time.sleep(60)
+            machine_is_gone()
         if what == "speculated" and line == "6 6" and once(mark):
             time.sleep(8)  # a straggler; a copy of its task overtakes it
         if what == "full":  # as on a full disk, no file can grow
@@ -90,6 +110,15 @@ def happens(sc: SparkContext, what: str, home: Path) -> dict[str, Any]:
     return found
 
 
+def machine_is_gone() -> None:
+    """In the middle of a task: its executor, and then this worker."""
+    at = executor()
+    gone = os.pidfd_open(at)
+    os.kill(at, signal.SIGKILL)
+    select.select([gone], [], [])
+    os._exit(1)
+
+
 def executor() -> int:
     """The JVM that started this worker's daemon."""
     status = Path(f"/proc/{os.getppid()}/status").read_text()
@@ -106,6 +135,10 @@ def expected() -> dict[str, int]:
 
 if __name__ == "__main__":
     home = Path(sys.argv[1])
-    spark = started(home)
-    print(json.dumps({what: happens(spark, what, home / what) for what in sys.argv[2:]}))
-    spark.stop()
+    context = started(home)
+    found = {
+        what: queries(context, home) if what == "queries" else happens(context, what, home / what)
+        for what in sys.argv[2:]
+    }
+    print(json.dumps({**found, "application": context.applicationId}))
+    context.stop()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import itertools
+import struct
 from collections import defaultdict
 
 import numpy as np
 import pytest
+from pyspark.serializers import UTF8Deserializer
 
 from whence.rdd.codec import _low_bits, pack, pack_groups, pack_sorted, unpack, unpack_groups, unpack_sorted
 from whence.rdd.textfiles import Split, lines_at
+from whence.rdd.wire import Measure, Reader
 
 RNG = np.random.default_rng(5)
 SLOTS = {
@@ -81,3 +86,16 @@ def test_lines_by_their_number(kind: str, tmp_path_factory: pytest.TempPathFacto
         assert [line for _, line in found] == [lines[n] for n in numbers]
         assert all(data[at : at + len(line)] == line for at, line in found)
         assert len({at for at, _ in found}) == len(numbers)
+
+
+def test_lines_are_measured_a_few_at_a_time() -> None:
+    """To read one line, no more than these are looked at, however much the worker's buffer held."""
+    lines = [b"x" * (n % 7) for n in range(1000)]
+    stream = io.BytesIO(b"".join(struct.pack("!i", len(line)) + line for line in lines))
+    read = list(Reader(UTF8Deserializer()).load_stream(io.BufferedReader(stream, 1 << 16)))
+    assert [line.encode() for records, _ in read for line in records] == lines
+    pieces = [piece for _, measure in read if isinstance(measure, Measure) for piece in measure.pieces]
+    assert max(count for count, _ in pieces) <= 64
+    begins = np.cumsum([0, *(count for count, _ in pieces)])
+    assert begins[-1] == len(lines)
+    assert [size for _, size in pieces] == [sum(map(len, lines[a:b])) for a, b in itertools.pairwise(begins.tolist())]

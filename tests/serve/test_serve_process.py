@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -182,39 +181,6 @@ def test_looking_after_a_store(store: str, tmp_path: Path) -> None:
 def test_completion_can_be_installed() -> None:
     shown = said("--help")
     assert "--install-completion" in shown
-
-
-def test_an_unmodified_script_is_watched(tmp_path: Path) -> None:
-    (tmp_path / "helper.py").write_text("NAME = 'orders'\n")
-    (tmp_path / "job.py").write_text(
-        "import sys\nfrom helper import NAME\nfrom pyspark.sql import SparkSession\n"
-        "spark = SparkSession.builder.getOrCreate()\n"
-        "print('threads', spark.sparkContext.master, sys.argv[1:], __name__)\n"
-        "spark.range(4).write.parquet(f'{sys.argv[1]}/{NAME}')\n"
-        "spark.read.parquet(f'{sys.argv[1]}/{NAME}').where('id > 1').write.parquet(f'{sys.argv[1]}/big')\n"
-        "spark.stop()\nsys.exit(3)\n"
-    )
-    words = ["--store", str(tmp_path / "store"), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
-    done = subprocess.run(
-        [*WHENCE, "run", *words, str(tmp_path / "job.py"), str(tmp_path), "--deep"],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )  # fmt: skip
-    assert done.returncode == 3, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0] == f"threads local[1] ['{tmp_path}', '--deep'] __main__"
-    assert lines[1:-1] == [
-        "whence: 2 runs observed", f"  read {tmp_path}/orders", f"  wrote {tmp_path}/orders", f"  wrote {tmp_path}/big",
-    ]  # fmt: skip
-    assert lines[-1].startswith("whence took ")
-    store = str(tmp_path / "store")
-    assert f"{tmp_path}/orders" in said("lineage", "big", "--store", store)
-    traced = subprocess.run(
-        [*WHENCE, "trace", "big", "--where", "id = 3", "--json", "--store", store, "--conf", "spark.sql.codegen=true"],
-        capture_output=True, text=True, check=False, cwd=tmp_path, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
-    )  # fmt: skip
-    assert traced.returncode == 0, traced.stderr
-    found = json.loads(traced.stdout)
-    assert (found["status"], found["exact"], found["sources"][0]["rows"]) == ("done", True, 1)
 
 
 def test_scripts_that_are_not_there() -> None:

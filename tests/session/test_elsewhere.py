@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import pyspark
-import pytest
 from pyspark.sql import SparkSession
 
 import whence
@@ -20,29 +17,13 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 BESIDE = {
-    "cluster": lambda home: python(PROGRAMS / "cluster.py", write_orders(home), home / "store"),
-    "without_whence": lambda home: python(PROGRAMS / "without_whence.py", home),
+    "two_applications": lambda home: python(PROGRAMS / "two_applications.py", home, write_orders(home)),
     "installed": lambda home: python(PROGRAMS / "installed.py", home),
-    "stopped": lambda home: python(PROGRAMS / "stopped.py", write_orders(home), home / "store"),
 }
 
 
-@pytest.mark.cluster
-def test_traces_on_separate_executors(beside: Beside) -> None:
-    found = json.loads(beside("cluster").last_line)
-    # local-cluster keeps the executors' folders in Spark's home
-    shutil.rmtree(Path(pyspark.__file__).parent / "work" / found.pop("application"), ignore_errors=True)
-    assert found == {
-        "executors": 2,
-        "witnesses": [1, 3, 5],
-        "verified": True,
-        "without": [[2, 80], [3, 40]],
-        "touched": [1],
-    }
-
-
 def test_executors_that_lack_whence(beside: Beside) -> None:
-    found = json.loads(beside("without_whence").last_line)
+    found = json.loads(beside("two_applications").last_line)["without whence"]
     assert found == {
         "executors have whence": [False],
         "backward": [3],
@@ -77,11 +58,15 @@ def test_what_pip_install_gives_is_enough(beside: Beside) -> None:
 
 
 def test_dataframe_of_an_application_that_ended(beside: Beside) -> None:
-    found = json.loads(beside("stopped").last_line)
-    for asked in ("own_session_stopped", "by_name", "trace", "backward", "forward", "forward_to"):
+    found = json.loads(beside("two_applications").last_line)["stopped"]
+    of_the_trace = ("verify", "explain", "associations", "exclude", "source", "step")
+    for asked in ("own_session_stopped", "by_name", "trace", *of_the_trace, "backward", "forward", "forward_to"):
         kind, sentence = found[asked]
         assert kind == "ForeignDataFrame", f"{asked}: {kind}: {sentence}"
         assert "Spark" in sentence
+    assert found["what_was_seen"]
+    assert found["attach"][0] == "NoSession"
+    assert "was stopped" in found["attach"][1]
     assert found["still_works"] == 1
 
 

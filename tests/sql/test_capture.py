@@ -15,6 +15,7 @@ import whence
 from releases import RELEASE, case
 from sql.test_operators import T
 from whence.model import Strategy
+from whence.sql import SqlLineage
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,7 @@ def group_of(key: int) -> set[int]:
     return next(rids for rids in GROUPS.values() if key in rids)
 
 
+FIRST = "select k, first(v) from t group by k"  # whichever value it gives, it comes from its group
 # Queries that give a key and a value, and the rows of t that a row with this key must come from.
 UNCERTAIN: dict[str, Any] = {
     "select rid, rand() from t": itself,
@@ -59,7 +61,7 @@ UNCERTAIN: dict[str, Any] = {
     "select rid, v from t limit 4 offset 2": itself,
     "select rid, v from t tablesample (50 percent)": itself,
     "select rid, r from (select rid, rand() r from t) order by r limit 3": itself,
-    "select k, first(v) from t group by k": group,
+    FIRST: group,
     "select k, sum(r) from (select k, rand() r from t) group by k": group,
     "select a.rid, b.r from t a join (select k, max(r) r from (select k, rand() r from t) group by k) b using (k)": (
         group_of
@@ -74,7 +76,8 @@ if RELEASE < (4, 0):  # where a sample without a seed is given one when the quer
 
 
 REFUSED = (
-    *UNCERTAIN,
+    *(query for query in UNCERTAIN if query != FIRST),
+    "select k, first(rid) f from t group by k having f > 0",
     "select rid, monotonically_increasing_id() from t",
     "select rid, shuffle(array(1, 2, 3)) from t",
     "select rid from t offset 5",
@@ -205,6 +208,34 @@ def test_groups_of_an_action_stay_in_spark_and_are_computed_again_should_they_be
     assert {row.rid for row in trace["sales"].collect()} == {1, 3}
     assert trace.strategy is Strategy.STORED
     assert trace.witness_counts == {"sales": 2}
+
+
+def test_few_captured_groups_are_asked_about_without_a_job(session: whence.Session, tmp_path: Path) -> None:
+    rows = sales(session, tmp_path / "sales", "(1, 'a', 5), (2, 'b', 7), (3, 'a', 1), (4, null, 2)")
+    df = rows.groupBy("k").agg(F.sum("v").alias("v")).orderBy("v")
+    with session.capture():
+        df.collect()
+    session.backward(df.where("k = 'b'"))["sales"].collect()  # the first question brings the groups to the driver
+    scheduler: Any = session.spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    counts = {k: session.backward(df.where(F.col("k").eqNullSafe(F.lit(k)))).witness_counts for k in ("a", "b", None)}
+    assert counts == {"a": {"sales": 2}, "b": {"sales": 1}, None: {"sales": 1}}
+    assert scheduler.numTotalJobs() == before
+
+
+def test_what_is_captured_is_looked_at_once_for_each_question(session: whence.Session, tmp_path: Path) -> None:
+    """A LIMIT above it is computed when the question is asked; what stands below is not built again for that."""
+    df = sales(session, tmp_path / "sales", "(1, 'a', 5), (2, 'b', 7), (3, 'a', 1)").groupBy("k").agg(F.sum("v"))
+    best = df.orderBy("k").limit(1)
+    with session.capture():
+        best.collect()
+    lineage = SqlLineage(session._plans(), best)
+    (settled,) = [node for node in lineage.tree.walk() if node.fact is not None]
+    built = lineage._builder.built[settled]
+    _ = lineage.root
+    assert lineage._builder.built[settled] is built
+    assert [place.dataset.name for place in lineage.readings] == ["sales"]
+    assert {row.rid for row in session.backward(best)["sales"].collect()} == {1, 3}
 
 
 def test_the_catalogue_sees_nothing_of_what_is_kept(session: whence.Session, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,10 +21,18 @@ from whence.sql import plans
 ORDERS = [(i, f"c{i % 3}", i * 10) for i in range(12)]
 
 
-@pytest.fixture
-def home(tmp_path: Path, tiny: SparkSession) -> Path:
+@pytest.fixture(scope="module")
+def written(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("written") / "orders"
     frame = tiny.createDataFrame(ORDERS, "rid bigint, customer string, amount bigint").repartition(2, "rid")
-    frame.write.parquet(str(tmp_path / "orders"))
+    frame.write.parquet(str(folder))
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, written: Path) -> Path:
+    """Files of its own for each test: some change them."""
+    shutil.copytree(written, tmp_path / "orders")
     return tmp_path
 
 
@@ -118,7 +127,7 @@ def test_appends_of_one_source_open_it_once(
     with whence.attach(spark, store=home / "store") as later:
         pairs = spark.read.parquet(target)
         trace = later.backward(pairs.where("rid in (3, 7)"))
-        assert [rids(reading.rows) for reading in trace.readings if rids(reading.rows)] == [{7}, {8}, {3}, {4}]
+        assert [found for reading in trace.readings if (found := rids(reading.rows))] == [{7}, {8}, {3}, {4}]
         assert trace.exact
         assert trace.verify().ok
         assert len(opened) == 1

@@ -55,20 +55,28 @@ def evaluated(query: Query) -> oracle.Rows:
 
 def check(w: whence.Session, query: Query, df: DataFrame, expected: oracle.Rows) -> whence.Trace:
     trace = w.backward(df)
-    check_witnesses(trace, expected)
-    check_counts(trace)
+    check_told(trace, expected)
     check_forward(w, query, df, expected)
     return trace
 
 
-def check_witnesses(trace: whence.Trace, expected: oracle.Rows) -> None:
-    """Of each output row its (reading, rid) pairs; of each reading the rows that made any. One job asks for all."""
+# What a row of the one job is about, where it is not about an output row.
+READ, COUNT = -1, -2
+
+
+def check_told(trace: whence.Trace, expected: oracle.Rows) -> None:
+    """Of each output row its (reading, rid) pairs; of each reading the rows that made any; and what is printed beside a
+    step is how many rows there are at it. One job asks for all."""
     pairs = [frame.select(F.lit(number), "output", "rid") for number, frame in trace.witnesses_per_output()]
-    rows = [reading.rows.select(F.lit(reading.number), F.lit(-1), "rid") for reading in trace.readings]
+    rows = [reading.rows.select(F.lit(reading.number), F.lit(READ), "rid") for reading in trace.readings]
+    counts = [trace.at(step).agg(F.lit(step.number), F.lit(COUNT), F.count(F.lit(1))) for step in trace.steps]
     found: dict[int, set[tuple[int, int]]] = {}
     read: set[tuple[int, int]] = set()
-    for number, output, rid in reduce(DataFrame.unionAll, [*pairs, *rows]).collect():
-        if output < 0:
+    counted: dict[int, int] = {}
+    for number, output, rid in reduce(DataFrame.unionAll, [*pairs, *rows, *counts]).collect():
+        if output == COUNT:
+            counted[number] = rid
+        elif output == READ:
             assert (number, rid) not in read, "each row of a reading once"
             read.add((number, rid))
         else:
@@ -77,13 +85,8 @@ def check_witnesses(trace: whence.Trace, expected: oracle.Rows) -> None:
     told = Counter((values, frozenset(found.get(number, set()))) for number, values in outputs)
     assert told == Counter(expected)
     assert read == oracle.merged(expected)
-
-
-def check_counts(trace: whence.Trace) -> None:
-    """What is printed beside a step is how many rows there are at it."""
-    counts = [trace.at(step).agg(F.lit(step.number), F.count(F.lit(1))) for step in trace.steps]
-    found = sorted(tuple(row) for row in reduce(DataFrame.unionAll, counts).collect())
-    assert trace.step_counts() == tuple(count for _, count in found)
+    assert trace.step_counts() == tuple(counted[number] for number in sorted(counted))
+    assert len(counted) == len(trace.steps)
 
 
 def check_forward(w: whence.Session, query: Query, df: DataFrame, expected: oracle.Rows) -> None:

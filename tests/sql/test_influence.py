@@ -214,6 +214,34 @@ def test_one_world_after_the_other(session: whence.Session, query: str) -> None:
         )
 
 
+def test_one_world_after_the_other_without_the_keys(session: whence.Session) -> None:
+    """The asked row is told by the keys of its group, though only a number of it was asked for."""
+    query = next(iter(ONE_BY_ONE))
+    expected = naive(query)
+    report = session.spark.sql(query)
+    for k in (1, 2):
+        asked = report.where(f"k = {k}")
+        for trace in (session.backward(asked, columns=["x"]), session.backward(asked.selectExpr("x + 0 AS x"))):
+            found = trace.influence("x", source="inf_t").collect()
+            assert len(found) == trace.witness_counts["inf_t"] > 0
+            for one in found:
+                assert one.without == pytest.approx(expected[one.rid][k], rel=1e-9), one
+
+
+def test_what_was_kept_of_duplicates(session: whence.Session) -> None:
+    """Without the row that is kept, the other one is."""
+    pairs = [(1, "a", 10.0), (1, "a", 3.0), (2, "a", 5.0)]
+    view(session.spark, "inf_pairs", pairs, "id int, g string, v double")
+    kept = session.spark.table("inf_pairs").dropDuplicates(["id"])
+    report = kept.groupBy("g").agg(F.sum("v").alias("x"))
+    with session.capture():
+        ((_, x),) = report.collect()
+    first = x - 5.0
+    found = session.backward(report, columns=["x"]).influence("x", source="inf_pairs").collect()
+    other = 13.0 - first
+    assert {(row.id, row.v): row.without for row in found} == {(1, first): 5.0 + other, (1, other): x, (2, 5.0): first}
+
+
 def test_many_witnesses_of_two_sources_with_their_rows(session: whence.Session) -> None:
     """An average of averages, above 200 witnesses; the filter above only chooses the row. Its bound is no value that
     occurs: there the order of a sum would decide."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
-from whence.sql import Catalyst, SqlLineage, evaluation
+from whence.sql import Catalyst, SqlLineage, branches, evaluation, forward
 from whence.sql.blocks import Lookup
 
 BRANCHES = 12
@@ -41,6 +41,14 @@ def ids(df: DataFrame) -> list[int]:
     return sorted(row.id for row in df.select("id").collect())
 
 
+def ids_of_each(frames: dict[int, DataFrame]) -> dict[int, list[int]]:
+    """One job for all of them."""
+    found: dict[int, list[int]] = {number: [] for number in frames}
+    for number, one in union([frame.select(F.lit(number), "id") for number, frame in frames.items()]).collect():
+        found[number].append(one)
+    return {number: sorted(rows) for number, rows in found.items()}
+
+
 def test_rows_of_a_union_carry_as_much_with_many_branches_as_with_two(
     tiny: SparkSession, birds: DataFrame, bees: DataFrame
 ) -> None:
@@ -56,7 +64,7 @@ def test_each_branch_has_its_own_witnesses(w: whence.Session, birds: DataFrame, 
     trace = w.backward(everything.where("id in (3, 102)"))
     assert {name: ids(trace[name]) for name in trace.sources} == {"birds": [3], "bees": [102]}
     assert dict(trace.witness_counts) == {"birds": 1, "bees": 1}
-    of_each = {reading.number: ids(reading.rows) for reading in trace.readings}
+    of_each = ids_of_each({reading.number: reading.rows for reading in trace.readings})
     assert of_each == {n: [3] if n == 3 else [102] if n == BRANCHES + 102 % BRANCHES else [] for n in of_each}
     assert trace.verify().ok
     groups = w.backward(everything.where("id = 8 and k = 1"))
@@ -91,7 +99,7 @@ def test_operators_in_a_branch_show_the_rows_of_that_branch(
 ) -> None:
     trace = w.backward(union([*in_parts(birds), *in_parts(bees)]).where("id in (3, 4, 102)"))
     filters = [step for step in trace.steps if step.operator == "Filter" and "%" in step.text]
-    there = {step.number: ids(trace.at(step)) for step in filters}
+    there = ids_of_each({step.number: trace.at(step) for step in filters})
     assert sorted(rows for rows in there.values() if rows) == [[3], [4], [102]]
     above = next(step for step in trace.steps if step.operator == "Union")
     assert ids(trace.at(above)) == [3, 4, 102]
@@ -115,7 +123,7 @@ def test_only_branches_that_hold_the_rows_are_followed(
     assert dict(trace.witness_counts) == {"birds": 2}
     assert ids(trace["birds"]) == [3, 15]
     assert len(followed) == 1
-    assert {reading.number: ids(reading.rows) for reading in trace.readings} == {
+    assert ids_of_each({reading.number: reading.rows for reading in trace.readings}) == {
         n: [3, 15] if n == 3 else [] for n in range(BRANCHES)
     }
     assert trace.verify().ok
@@ -124,10 +132,61 @@ def test_only_branches_that_hold_the_rows_are_followed(
     groups = [step for step in trace.steps if step.operator == "Aggregate"]
     counts = dict(zip([step.number for step in trace.steps], trace.step_counts(), strict=True))
     assert [counts[step.number] for step in groups] == [1 if n == 3 else 0 for n in range(BRANCHES)]
-    assert [trace.at(step).count() for step in groups] == [1 if n == 3 else 0 for n in range(BRANCHES)]
+    there = ids_of_each({n: trace.at(step) for n, step in enumerate(groups)})
+    assert [len(there[n]) for n in range(BRANCHES)] == [1 if n == 3 else 0 for n in range(BRANCHES)]
     # A sum over sums, of which some are in the same branch of a union of unions.
     nested = union([union(sums[:4]), union(sums[4:]).distinct()]).groupBy("k").agg(F.sum("id").alias("id"))
     assert ids(w.backward(nested.where("k = 1"))["birds"]) == list(range(1, 24, 3))
+
+
+# As many that no query of these tests has them.
+NEVER = 1_000
+
+
+@pytest.mark.parametrize("keys", ["k, id % 2", ""], ids=["two keys", "no key"])
+def test_groups_of_many_branches_are_looked_up_in_one_query(
+    w: whence.Session, birds: DataFrame, bees: DataFrame, monkeypatch: pytest.MonkeyPatch, keys: str
+) -> None:
+    """And what is found, forward too, is what one look-up after the other finds."""
+    one_by_one: list[object] = []
+    look_up, hit = evaluation._look_up, forward._hit_by_lookup
+
+    def seen(do: Any, *given: Any) -> Any:
+        one_by_one.extend(given[1].when)
+        return do(*given)
+
+    monkeypatch.setattr(evaluation, "_look_up", partial(seen, look_up))
+    monkeypatch.setattr(forward, "_hit_by_lookup", partial(seen, hit))
+    grouped = [F.expr(key) for key in keys.split(", ") if key]
+    parts = [*in_parts(birds)[:8], *in_parts(bees)[:4], birds.where("id < 0")]
+    sums = [
+        part.groupBy(*grouped).agg(F.sum("id").alias("id"), F.count("k").alias("n")).select("id", "n") for part in parts
+    ]
+    report = union(sums).groupBy("n").agg(F.sum("id").alias("total"))
+    some = union(sums).where("id % 4 = 0")
+    deep = union([part.groupBy("n").max("id") for part in sums]).where("n > 0")
+
+    def answers() -> list[object]:
+        found: list[object] = []
+        for asked in (report, report.where("n = 1"), some, deep):
+            trace = w.backward(asked)
+            found += [dict(trace.witness_counts), {name: ids(trace[name]) for name in trace.sources}]
+            found.append(ids_of_each({reading.number: reading.rows for reading in trace.readings}))
+        for to in (report, some, deep):
+            found.append(sorted(map(str, w.forward(birds.where("id in (2, 6)"), to=to).rows.collect())))
+        return found
+
+    together = answers()
+    assert not one_by_one
+    assert w.backward(report.where("n = 1")).verify().ok
+    trace = w.backward(some)
+    groups = [step for step in trace.steps if step.operator == "Aggregate"][::4]
+    at_groups = [trace.at(step).count() for step in groups]
+    monkeypatch.setattr(branches, "MANY", NEVER)
+    assert together == answers()
+    assert one_by_one
+    trace = w.backward(some)
+    assert at_groups == [trace.at(step.number).count() for step in groups]
 
 
 def test_unions_below_other_operators(w: whence.Session, birds: DataFrame, bees: DataFrame) -> None:

@@ -1,4 +1,5 @@
-"""Hive tables (embedded and remote metastore) and a real Kafka broker: what world.py found, case by case."""
+"""Hive tables (embedded and remote metastore), a real Kafka broker, and rows of sources that Spark must be told of when
+it starts: what world.py found, case by case."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from kafka_cases import KAFKA
 from row_cases import COLUMNS, ROWS, SCHEMAS
 
 from beside import Beside, python
+from sql.at_start import SOURCES
 from whence.serve import openlineage
 from whence.store import Store
 
@@ -53,6 +55,14 @@ def test_hive_with_a_remote_metastore(name: str, remote: dict[str, Any]) -> None
         pytest.skip(remote["no metastore"])
     check(remote["hive"][name], HIVE[name])
     assert remote["hive"][name]["namespaces"] == [remote["server"].replace("thrift:", "hive:")]
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_rows_of_hive_avro_and_postgresql(kind: str, results: dict[str, Any]) -> None:
+    said = results["sources"][kind]
+    if said.startswith("missing: "):
+        pytest.skip(said.removeprefix("missing: "))
+    assert said == "right", said
 
 
 @pytest.mark.parametrize("name", [case.name for case in ROWS])

@@ -1,7 +1,8 @@
 """Runs the cases that need Hive or Kafka in a Spark session of their own, and prints what was found as JSON.
 
 A session cannot change its catalogue or its jars once it runs, so this is a program; test_world.py has it run twice:
-`world.py <home> embedded` for Hive with its metastore inside, and Kafka; `world.py <home> remote` with a server.
+`world.py <home> embedded` for Hive with its metastore inside, Kafka, and other sources that are asked for rows;
+`world.py <home> remote` with a server.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import hive_metastore
 import kafka_broker
 import maven
 import whence
+from sql import at_start
 from whence.serve import atlas, openlineage
 
 
@@ -123,7 +125,7 @@ def embedded(home: str) -> dict[str, Any]:
         rows = maven.jars(row_cases.JAR, alone=True)
     except maven.Unavailable as reason:
         results["no rows"] = str(reason)
-    spark = session(home, [*connector, *rows])
+    spark = session(home, [*connector, *rows, *at_start.jars()])
     spark.sparkContext.setLogLevel("ERROR")
     results["hive"] = each(spark, home, HIVE)
     if rows:
@@ -137,6 +139,8 @@ def embedded(home: str) -> dict[str, Any]:
                 clean(spark)
                 results["kafka"][case.__name__] = found(spark, home, lambda p, c=case: c(spark, p, servers))
             results["exports"] = exports(spark, home, servers)
+    clean(spark)
+    results["sources"] = at_start.told(spark, Path(tempfile.mkdtemp(dir=home)))
     return results
 
 

@@ -6,6 +6,7 @@ failed or retried task adds nothing. Elsewhere the log belongs to the process an
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -290,8 +291,10 @@ class Actor:
             "output": None if o is None else to_json(identify(o)),
             "error": error if isinstance(error, str) else f"{type(error).__name__}: {error}",
         }
+        told = sealed(note)
+        name = f"{self.id}-{hashlib.sha256(told).hexdigest()[:32]}.json"  # a task that is tried again says nothing new
         try:
-            self._files.write(sealed(note), "failures", f"{self.id}-{uuid.uuid4().hex}.json")
+            self._files.write(told, "failures", name)
         except (OSError, WhenceError) as problem:  # the program has trouble enough
             warnings.warn(f"What made {self} fail could not be written down: {problem}", stacklevel=2)
 

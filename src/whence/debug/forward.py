@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from whence.debug.crossing import Crossings, arriving, reaches, seeds_of, touched
@@ -83,18 +83,20 @@ def verify_rows(lineage: SqlLineage, rows: int) -> Verdict:
     own = c.output(c.plan_of(plain))
     # Maps cannot be compared, and Python has no values for some types: these are told by their contents.
     odd = [a for a in own if not c.is_plain(a) and c.type_of(a) not in _COMPARED]
+    wavering = {names[at] for at in lineage.wavering}  # no row is told by what may be another value the next time
     try:
-        return _verify_picked(c, plain, odd, rows)
+        return _verify_picked(c, plain, odd, wavering, rows)
     except (ValueError, OverflowError):  # a date beyond the year 9999, which Python does not have
-        return _verify_picked(c, plain, own, rows)
+        return _verify_picked(c, plain, own, wavering, rows)
 
 
-def _verify_picked(c: Catalyst, plain: DataFrame, odd: Sequence[Attr], rows: int) -> Verdict:
-    left_out = {a.name() for a in odd}
+def _verify_picked(c: Catalyst, plain: DataFrame, odd: Sequence[Attr], wavering: set[str], rows: int) -> Verdict:
+    odd = [a for a in odd if a.name() not in wavering]
+    left_out = wavering.union(a.name() for a in odd)
     hashes = [c.alias(h, f"h{i}") for i, h in enumerate(c.content_hashes(odd))] if odd else []
     told = c.frame(c.extend(c.plan_of(plain), hashes)) if hashes else plain
     names = [*(n for n in plain.columns if n not in left_out), *(f"h{i}" for i in range(len(hashes)))]
-    picked = told.select(*names).distinct().orderBy(F.xxhash64(*names)).limit(rows).collect()
+    picked = told.select(*names).distinct().orderBy(F.xxhash64(*names)).limit(rows).collect() if names else [Row()]
     for row in picked:
         condition = F.lit(True)
         for name, value in zip(names, row, strict=True):

@@ -16,6 +16,7 @@ from whence.model.flow import Flow, Queried, Records, Site, Step, Steps, roots_o
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
+from whence.spark.sessions import require_running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -183,6 +184,7 @@ class Trace:
 
     def at(self, step: Step | int) -> DataFrame:
         """The rows at that step which lie on the way of this trace."""
+        require_running(self._spark)
         leg, own = self._step(step)
         return self._quiet(frame_of(self._spark, leg.flow.at(own, leg.asked)), leg)
 
@@ -345,6 +347,7 @@ class Trace:
         goes, and `verdict.proofs` tells of each flow what was found out, and how (docs/crossing.md)."""
         from whence.debug.proof import proven
 
+        require_running(self._spark)
         return proven(self._leg.walk())
 
     def influence(self, column: str, source: str | None = None) -> DataFrame:
@@ -373,6 +376,7 @@ class Trace:
         groups or filters by chose the witnesses and explains nothing: only `with_keys` or `columns` takes it in."""
         from whence.debug.explain.explain import explain
 
+        require_running(self._spark)
         name = source or self._source_to_explain()
         leg, site, _ = self._end(name)
         sides = self._sides(name)
@@ -410,6 +414,7 @@ class Trace:
         )
 
     def _queried(self, what: str) -> Queried:
+        require_running(self._spark)
         flow = self._leg.flow
         if not isinstance(flow, Queried):
             raise WhenceError(
@@ -459,6 +464,7 @@ class _Sources(Mapping[str, "DataFrame"]):
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in self._frames:
+            require_running(self._trace._spark)
             self._frames[name] = frame_of(self._trace._spark, self._trace._end(name)[2])
         return self._frames[name]
 

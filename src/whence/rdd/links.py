@@ -45,7 +45,7 @@ class Writer:
         self._nodes: list[int | None] = []
         self.runs = _Runs()
         self.error: str | None = None
-        self.measures: list[tuple[int, int]] = []  # text: lines and bytes of each chunk, to find a line without a scan
+        self.measures: list[tuple[int, int]] = []  # text: of some lines at a time, how many and their bytes
 
     def kept(self, made: Any) -> Any:
         """The link itself, or something that forgets, where nobody will trace."""

@@ -114,7 +114,7 @@ class Table:
 
     @once
     def measures(self) -> tuple[Ints, Ints] | None:
-        """Lines and bytes of each chunk of text that was read."""
+        """Of the lines of text that were read, some at a time: how many, and their bytes."""
         if self._measures_at is None:
             return None
         lines, sizes = self._measures_at

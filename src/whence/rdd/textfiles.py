@@ -1,14 +1,16 @@
 """Lines of text files by their number in a split, read at their offset. No Spark here.
 
-Hadoop's reader gives lines without their ends. What a chunk of lines measured without them is noted at capture; the
+Hadoop's reader gives lines without their ends. What some lines together measure without them is noted at capture; the
 ends are one byte each (\\n or \\r) or two (\\r\\n), and if the whole split adds up with one width for all, every offset
 in it is known. Where it does not add up, nothing is guessed: the caller reads the split through Spark.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import IO
 from urllib.parse import unquote, urlparse
 
@@ -18,7 +20,6 @@ from whence.model import SourceChanged
 from whence.rdd.codec import Ints
 from whence.store.lines import UNREAD, Offsets, content_of, line_starts
 
-_NEWLINE = 10
 _COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst", ".lzo", ".xz", ".zstd")
 
 
@@ -105,30 +106,16 @@ def lines_at(split: Split, measures: tuple[Ints, Ints], numbers: Ints) -> list[t
         starts = np.concatenate(([0], np.cumsum(counts)))
         offsets = first + np.concatenate(([0], np.cumsum(sizes))) + width * starts
         found: list[tuple[int, bytes]] = []
-        chunk = np.searchsorted(starts, numbers, side="right") - 1
-        chunks, begins = np.unique(chunk, return_index=True)
-        for c, some in zip(chunks.tolist(), np.split(numbers, begins[1:]), strict=False):
-            f.seek(int(offsets[c]))
-            data = f.read(int(min(offsets[c + 1], last) - offsets[c]))
-            begin, end = _lines_in(data, width)
-            if len(begin) != counts[c]:
+        piece = np.searchsorted(starts, numbers, side="right") - 1
+        wanted = zip(piece.tolist(), (numbers - starts[piece]).tolist(), strict=True)
+        for p, inside in itertools.groupby(wanted, key=itemgetter(0)):
+            at = int(offsets[p])
+            lines = os.pread(f.fileno(), int(min(offsets[p + 1], last)) - at, at).splitlines()
+            if len(lines) != counts[p]:
                 return None
-            inside = some - starts[c]
-            for a, b in zip(begin[inside].tolist(), end[inside].tolist(), strict=True):
-                found.append((int(offsets[c]) + a, data[a:b]))
+            before = list(itertools.accumulate(map(len, lines), initial=0))
+            found += [(at + before[i] + width * i, lines[i]) for _, i in inside]
         return found
-
-
-def _lines_in(data: bytes, width: int) -> tuple[Ints, Ints]:
-    """Where lines begin and end, their ends being `width` bytes; whoever asks compares how many there are."""
-    if width == 1 and data and b"\r" not in data:  # a line to every \n, found without making an object of each
-        end = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _NEWLINE)
-        if not data.endswith(b"\n"):
-            end = np.append(end, len(data))
-        return np.concatenate(([0], end[:-1] + 1)), end
-    lengths = np.array([len(line) for line in data.splitlines()], dtype=np.int64)
-    begin = np.cumsum(lengths + width) - lengths - width
-    return begin, begin + lengths
 
 
 def _line_start(f: IO[bytes], position: int) -> int:

@@ -43,12 +43,15 @@ class Tag(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """Of lines of text: their bytes without line ends; -1 where what was read may not be what the file holds."""
+    """Of lines of text, some at a time: how many, and their bytes without line ends; -1 where what was read may not be
+    what the file holds."""
 
-    bytes: int
+    pieces: list[tuple[int, int]]
 
 
 Chunk = tuple[list[Any], "Tag | tuple[Tag, Tag] | Measure | None"]
+# Lines: to read one of them, so many are looked at. Fewer would make tables larger, by two bytes each time.
+_MEASURED = 64
 _REPLACED = "\ufffd".encode()  # what Hadoop makes of bytes that are not UTF-8
 
 
@@ -185,10 +188,17 @@ def _text_chunks(stream: IO[bytes], use_unicode: bool) -> Iterator[Chunk]:
             sound = sound and record is not None and _REPLACED not in record
             records.append(record)
         if len(records) >= 256:
-            yield _decoded(records, use_unicode), Measure(sum(map(len, records)) if sound else -1)
+            yield _decoded(records, use_unicode), _measured(records, sound)
             records, sound = [], True
     if records:
-        yield _decoded(records, use_unicode), Measure(sum(map(len, records)) if sound else -1)
+        yield _decoded(records, use_unicode), _measured(records, sound)
+
+
+def _measured(records: list[Any], sound: bool) -> Measure:
+    if not sound:
+        return Measure([(len(records), -1)])
+    pieces = (records[at : at + _MEASURED] for at in range(0, len(records), _MEASURED))
+    return Measure([(len(some), sum(map(len, some))) for some in pieces])
 
 
 def _decoded(records: list[Any], use_unicode: bool) -> list[Any]:

@@ -335,7 +335,7 @@ def _arrive(
             runs.add(Tag(here, number), len(records))
             number += len(records)
             if tag is not None:
-                table.measures.append((len(records), tag.bytes))
+                table.measures += tag.pieces
             yield records
         elif isinstance(tag, Tag):
             runs.add(tag, sum(len(v) for _, v in records) if elements else len(records))

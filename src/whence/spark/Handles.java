@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
+import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -95,6 +96,11 @@ public final class Handles {
             told.append(i == 0 ? "" : "\n").append(path.toUri().toString());
         }
         return told.toString();
+    }
+
+    /** What a file system says of all that is in a directory. */
+    public Object statuses(Object system, Object folder) throws Exception {
+        return PythonUtils.toSeq(Arrays.asList(((FileSystem) system).listStatus((Path) folder)));
     }
 
     /** A node with some of its fields exchanged: the number of each, and the handle of what it is to be. */

@@ -261,7 +261,11 @@ class Catalyst(Subqueries, Lakes):
 
     def local_under(self, local: Plan, attributes: Sequence[Attr]) -> Plan:
         """Rows on the driver, under other attributes of the same types."""
-        return self._local(self.seq(attributes), local.data())
+        return self.local_table(attributes, local.data())
+
+    def local_table(self, attributes: Sequence[Attr], rows: JavaObject) -> Plan:
+        """A table of these rows of the JVM's."""
+        return self._local(self.seq(attributes), rows)
 
     def _local(self, attributes: JavaObject, rows: JavaObject) -> Plan:
         return self._new(self._plans.LocalRelation, attributes, rows, False, last=self._none)

@@ -43,7 +43,9 @@ def _failed_task(context: Any, store: JavaObject, stage: JavaObject) -> int | No
 
 def thrown(c: Catalyst, error: BaseException) -> JavaObject | None:
     """What Spark's own code threw, innermost: an error with a name (an error class), not what it is wrapped in."""
-    cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    # PySpark 4.0 itself fails while it converts an error that names no place in a query: what it converts is behind.
+    known = error.__context__ if isinstance(error, AttributeError) else error
+    cause = getattr(known, "_origin", None) or getattr(known, "java_exception", None)
     found = None
     while isinstance(cause, JavaObject):
         is_named = c.is_a(cause, "org.apache.spark.SparkThrowable") and bool(condition_of(cause))
@@ -72,7 +74,7 @@ def contexts_of(throwable: JavaObject) -> list[str]:
     if _is_raised(throwable):
         return []
     try:
-        return [str(context.summary()) for context in throwable.getQueryContext()]
+        return [str(context.summary()) for context in throwable.getQueryContext() if context is not None]
     except Py4JError:  # Delta's own errors do not answer that
         return []
 

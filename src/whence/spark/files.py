@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -16,6 +16,7 @@ from whence.model.redact import names_secret, redact
 from whence.spark import statuses
 from whence.spark.allowed import CLASSES
 from whence.spark.construct import Plan, class_name, remembered, to_list
+from whence.spark.round_trips import handles_for
 from whence.spark.statuses import Listing, Status
 from whence.store import private
 
@@ -41,6 +42,7 @@ class Files(ABC):
     _held: ClassVar[dict[str, list[str]]] = {}
     _jvm: Any
     _with_subquery: JavaObject
+    _to_seq: Callable[[Any], JavaObject]
 
     @property
     def _java(self) -> Any:
@@ -204,8 +206,7 @@ class Files(ABC):
         if self._lists_itself(relation):
             return self._planned_files(relation)
         if self.tells_files(relation):
-            all_partitions = self._java.org.apache.spark.api.python.PythonUtils.toSeq([])
-            return self._listed(relation.relation().location().filterPartitions(all_partitions).allFiles())
+            return self._listed(relation.relation().location().filterPartitions(self._to_seq([])).allFiles())
         found: dict[str, tuple[int, int]] = {}
         for root in self.roots(relation):
             found.update(self.list_files(root))
@@ -213,13 +214,25 @@ class Files(ABC):
 
     def _listed(self, files: JavaObject) -> Listing:
         """A sequence of statuses, in one round trip."""
+        return {path: (length, modified) for path, _, length, modified in self._parsed(files)}
+
+    def _statuses(self, system: JavaObject, folder: JavaObject) -> list[statuses.Told]:
+        """The same of what is in a directory: a table that is appended to is listed at every append."""
+        handles = handles_for(system)
+        return self._parsed(
+            self._to_seq(list(system.listStatus(folder))) if handles is None else handles.statuses(system, folder)
+        )
+
+    def _parsed(self, files: JavaObject) -> list[statuses.Told]:
         count = int(files.size())
-        told = str(files.mkString(statuses.BETWEEN)).split(statuses.BETWEEN) if count else []
-        found = [statuses.parse(text) for text in told]
-        if len(found) == count and None not in found:
-            return {path: (length, modified) for path, _, length, modified in filter(None, found)}
-        every = to_list(files)
-        return {str(s.getPath().toString()): (int(s.getLen()), int(s.getModificationTime())) for s in every}
+        texts = str(files.mkString(statuses.BETWEEN)).split(statuses.BETWEEN) if count else []
+        found = [told for told in map(statuses.parse, texts) if told is not None]
+        if len(found) == count:
+            return found
+        return [
+            (str(s.getPath().toString()), bool(s.isDirectory()), int(s.getLen()), int(s.getModificationTime()))
+            for s in to_list(files)
+        ]
 
     def current_files(self, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
         """Length and modification time as they are now; a file that is gone is left out."""
@@ -397,18 +410,14 @@ class Files(ABC):
             return found
         waiting = [path]
         while waiting:
-            for status in list(system.listStatus(waiting.pop())):
-                told = statuses.parse(str(status.toString()))
-                if told is None:
-                    name, folder = str(status.getPath().toString()), bool(status.isDirectory())
-                    told = name, folder, int(status.getLen()), int(status.getModificationTime())
-                last = told[0].rsplit("/", 1)[-1]
+            for name, is_folder, length, modified in self._statuses(system, waiting.pop()):
+                last = name.rsplit("/", 1)[-1]
                 if last.startswith(("_", ".")) and "=" not in last:
                     continue
-                if told[1]:
-                    waiting.append(status.getPath())
+                if is_folder:
+                    waiting.append(self._place(name)[0])
                 else:
-                    found[told[0]] = told[2:]
+                    found[name] = (length, modified)
         return found
 
     def qualified(self, text: str) -> str:

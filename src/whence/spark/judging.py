@@ -11,11 +11,12 @@ from whence.spark.construct import Expr, Making, Plan, children_of, class_name, 
 from whence.spark.round_trips import FUNCTIONS, UNCERTAIN, handles_for, is_marked
 from whence.spark.shared import shared
 
-# Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
+# Their value is that of whichever row of the group came first.
 _ANY_ROW = ("First", "Last", "AnyValue")
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 # Spark's own feature transformers call their functions so to keep the optimizer from moving them; none of them draws.
 _MODELS_FUNCTIONS = "org.apache.spark.ml."
+# Spark calls these not deterministic because the order of the elements may differ; which rows they come from does not.
 _ORDER_ONLY = ("CollectList", "CollectSet")
 
 # Spark takes every table function in Python for not deterministic unless told otherwise; its rows come from its call.
@@ -87,7 +88,7 @@ class Judging(Making):
     def _is_uncertain_itself(self, expr: Expr, below: Sequence[Expr]) -> bool:
         """Of an expression that Spark calls not deterministic, over what gives the same values again."""
         kind = class_name(expr)
-        if kind in (*_ORDER_ONLY, *_RIDES_ALONG):
+        if kind in (*_ANY_ROW, *_ORDER_ONLY, *_RIDES_ALONG):
             return False
         if kind == "ScalaUDF" and str(expr.function().getClass().getName()).startswith(_MODELS_FUNCTIONS):
             return False

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from whence.model.errors import ConnectUnsupported, NoSession, UnknownSpark
+from whence.spark.sessions import is_stopped
 
 if TYPE_CHECKING:  # whether PySpark is there at all is found out here
     from py4j.java_gateway import JavaObject
@@ -177,6 +178,8 @@ def is_connect(spark: Any) -> bool:
 def require_classic(spark: Any) -> None:
     if is_connect(spark):
         raise ConnectUnsupported("This", "whence reads query plans from the JVM")
+    if is_stopped(spark):
+        raise NoSession("This Spark session was stopped. Start another and attach to that: whence.attach(spark).")
     require_known(str(spark.version))
 
 

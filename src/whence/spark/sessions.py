@@ -41,8 +41,9 @@ def is_stopped(spark: SparkSession) -> bool:
 
 
 def require_running(spark: SparkSession) -> None:
-    """A sentence in place of what py4j says where the session was stopped."""
-    if is_stopped(spark):
+    """A sentence in place of what py4j and PySpark say where the session was stopped. One of Spark Connect tells by
+    itself."""
+    if is_classic(spark) and is_stopped(spark):
         raise ForeignDataFrame(
             "The Spark session that whence is attached to was stopped, and its DataFrames and traces with it. Start "
             "another session and attach to that: whence.attach(spark)."

@@ -10,6 +10,9 @@ from typing import NamedTuple, TypeAlias
 # By path: length and modification time (ms), which is what Spark's listings keep.
 Listing: TypeAlias = Mapping[str, tuple[int, int]]
 
+# Path, whether it is a directory, length and modification time (ms).
+Told: TypeAlias = tuple[str, bool, int, int]
+
 # No path has it in it.
 BETWEEN = "\0"
 # A path may hold anything, also the words that follow it: the last of them are meant.
@@ -47,8 +50,8 @@ class Status(NamedTuple):
         return self.changed > moment if not self.mark.startswith(_BY_ETAG) else self.modified > moment + _OTHER_CLOCKS
 
 
-def parse(text: str) -> tuple[str, bool, int, int] | None:
-    """Path, whether it is a directory, length and modification time of one status as Hadoop prints it."""
+def parse(text: str) -> Told | None:
+    """What is told by one status as Hadoop prints it."""
     found = _STATUS.fullmatch(text)
     if found is None:
         return None

@@ -21,12 +21,18 @@ _WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 @dataclass(frozen=True)
 class Found:
-    """Source rows of one reading: for each the place of its group in what was asked for, and its id: the number of its
-    file in `files`, the files' hashes, above its row number."""
+    """Source rows of one reading, in runs of one group each: the place of the group in what was asked for, and how long
+    the run is. A row's id is the number of its file in `files`, the files' hashes, above its row number."""
 
-    group: Longs
+    runs: Sequence[tuple[int, int]]
     id: Longs
     files: Longs
+
+    @property
+    def group(self) -> Longs:
+        """Of each row, the place of its group."""
+        places = np.array([place for place, _ in self.runs], dtype=np.int64)
+        return np.repeat(places, np.array([count for _, count in self.runs], dtype=np.int64))
 
     def file_and_row(self, ids: Longs) -> tuple[Longs, Longs]:
         return self.files[ids >> _ROW_BITS], ids & ((1 << _ROW_BITS) - 1)
@@ -56,7 +62,7 @@ def look_up(
 @dataclass(frozen=True)
 class _Gathered:
     files: dict[int, int] = field(default_factory=dict)
-    groups: list[Longs] = field(default_factory=list)
+    runs: list[tuple[int, int]] = field(default_factory=list)
     ids: list[Longs] = field(default_factory=list)
 
     def numbers(self, files: Longs) -> Longs:
@@ -67,7 +73,7 @@ class _Gathered:
     def joined(self) -> Found:
         nothing = [np.empty(0, dtype=np.int64)]
         files = np.array(list(self.files), dtype=np.int64)
-        return Found(np.concatenate(self.groups or nothing), np.concatenate(self.ids or nothing), files)
+        return Found(self.runs, np.concatenate(self.ids or nothing), files)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class _Chunk:
                 ids = np.cumsum(steps, dtype=np.int64)
                 if moved.any():
                     ids += moved[ids >> _ROW_BITS]
-                gathered.groups.append(np.full(count, place, dtype=np.int64))
+                gathered.runs.append((place, count))
                 gathered.ids.append(ids)
 
 

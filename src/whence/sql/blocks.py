@@ -164,7 +164,7 @@ def same_branches(link: Link) -> tuple[object, ...]:
     return (*(id_of(a) for a in link.attrs), outer, *(id_of(attr) for attr, _ in link.when[-1:]))
 
 
-def in_no_branch(c: Catalyst, links: Sequence[Link], rows: Plan, *, local: bool) -> list[Link]:
+def in_no_branch(c: Catalyst, links: Sequence[Link], rows: Plan, *, local: bool) -> list[Lookup]:
     """Lookups in branches of unions that none of these rows is in: one look at the rows in place of one for each.
 
     `local`: the rows are on the driver."""

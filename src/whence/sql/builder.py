@@ -7,15 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from whence.model import NonDeterministic, UnsupportedOperator
+from whence.model.once import once
 from whence.sql import facts
 from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
 from whence.sql.catalyst import Catalyst, Expr, Plan
-from whence.sql.certainty import uncertain, uncertain_expressions
+from whence.sql.certainty import uncertain
 from whence.sql.memory import Fact
-from whence.sql.sources import SCANS, dataset_of
+from whence.sql.row_changes import is_as_it_was
+from whence.sql.sources import SCANS, dataset_of, is_parameters
 from whence.sql.taps import Tap
 from whence.sql.tree import Node, place_of
+from whence.sql.wavering import Waverings, waverings
 
+_SHOWN = 80
 _SELDOM_TOLD = "whence has no lineage rule for it"
 
 
@@ -62,15 +66,14 @@ class Builder:
     _blocks: int = 0
 
     def annotate(self, node: Node) -> Annotated:
-        if node.fact is not None:
-            return self._settled(node, node.fact)
         if (built := self.built.get(node)) is not None:
             return self._take_over(built)
         waits, self.deferred = self.deferred, False
         before = len(self.places), len(self.readings), len(self.notes), self._blocks
         frozen = frozenset(self.frozen)
-        annotated = self._annotate(node)
-        if not self.deferred and not self._facts:
+        annotated = self._annotate(node) if node.fact is None else self._settled(node, node.fact)
+        # An operator that is written down and what says so are one: only both together are taken over.
+        if not self.deferred and node not in self._facts and not any(fact.open for fact in self._facts.values()):
             places, readings, notes, blocks = before
             self.built[node] = Built(
                 annotated,
@@ -163,12 +166,16 @@ class Builder:
 
     def set_aside(self, node: Node) -> None:
         """A part of the query that is read but whose rows are no witnesses, such as the right side of an anti join."""
+        if is_as_it_was(node) or is_parameters(node):  # which are no witnesses wherever they stand
+            with self.auxiliary():
+                self.set_aside(node.children[0])
+            return
         if node.kind == "View":
             with self.view(node.plan.desc().identifier().table()):
                 self.set_aside(node.children[0])
         elif not node.children and node.kind in SCANS:
             self.reading(node)
-        elif node.fact is None and (why := uncertain(self.c, node, ties=False)) is not None:
+        elif node.fact is None and (why := self._why_undecided(node)) is not None:
             raise NonDeterministic(
                 f"{why} It decides which rows of another table are kept, so that cannot be told afterwards: compute "
                 "the result under `with w.capture():`.\nIt stands here in the query:\n"
@@ -231,9 +238,33 @@ class Builder:
     def _require_deterministic(self, node: Node) -> None:
         if node in self._facts:
             return
-        for expression in uncertain_expressions(self.c, node):
-            raise NonDeterministic(
-                f"Cannot trace through {expression}: it may give another value each time it is computed, so the rows "
-                "behind a result cannot be worked out afterwards. Compute the result under `with w.capture():` to have "
-                f"them written down.\nIt stands here in the query:\n{place_of(self.root, node)}"
-            )
+        for expression in self.c.nondeterministic(node.plan):
+            raise self.undecided(node, expression)
+
+    def _why_undecided(self, node: Node) -> str | None:
+        """Of rows that are only compared with: the same, and what leaves a choice."""
+        if node in self.wavering.decides:
+            return f"What {node.kind} takes for a value depends on the order in which rows come."
+        return (
+            uncertain(self.c, node, ties=False)
+            if node.kind != "Aggregate" or self.c.nondeterministic(node.plan)
+            else None
+        )
+
+    def undecided(self, node: Node, what: str) -> NonDeterministic:
+        """What the operator gives may be something else the next time, and decides about rows."""
+        decided = self.wavering.decides.get(node)
+        goes_by_it = "" if decided is None else f" and {_shortened(decided[1].text)} goes by it,"
+        return NonDeterministic(
+            f"Cannot trace through {what}: it may give another value each time it is computed,{goes_by_it} so the rows "
+            "behind a result cannot be worked out afterwards. Compute the result under `with w.capture():` to have "
+            f"them written down.\nIt stands here in the query:\n{place_of(self.root, node)}"
+        )
+
+    @once
+    def wavering(self) -> Waverings:
+        return waverings(self.c, self.root)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

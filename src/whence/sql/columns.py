@@ -77,7 +77,7 @@ def _below(c: Catalyst, node: Node, plan: Plan, needed: Sequence[Collection[int]
 def enters(c: Catalyst, outputs: Sequence[Expr]) -> Expr | None:
     """Whether a row enters one of these aggregates; None if all do, or if there are only keys."""
     found: list[Expr] = []
-    for call in (call for output in outputs for call in _calls(c, output)):
+    for call in (call for output in outputs for call in calls_in(c, output)):
         tests = _tests(c, call)
         if not tests:
             return None
@@ -85,10 +85,11 @@ def enters(c: Catalyst, outputs: Sequence[Expr]) -> Expr | None:
     return c.is_true(c.disjunction(found)) if found else None
 
 
-def _calls(c: Catalyst, expr: Expr) -> list[Expr]:
+def calls_in(c: Catalyst, expr: Expr) -> list[Expr]:
+    """The calls of aggregate functions."""
     if class_name(expr) == "AggregateExpression":
         return [expr]
-    return [call for child in c.children(expr) for call in _calls(c, child)]
+    return [call for child in c.children(expr) for call in calls_in(c, child)]
 
 
 def _tests(c: Catalyst, call: Expr) -> list[Expr]:

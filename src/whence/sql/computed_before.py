@@ -19,9 +19,9 @@ from whence.sql.memory import Few, Recent, Versions
 
 MOST = 32
 # So many rows are remembered in all, beside those of the latest.
-MOST_ROWS = 2_000_000
+MOST_ROWS = 4_000_000
 # So many rows of all groups are computed at once, from files that take no more than this.
-WIDE_ROWS = 1_000_000
+WIDE_ROWS = 2_000_000
 WIDE_BYTES = 512 << 20
 # Beside scans of files: leaves that cannot give other rows the next time.
 _FIXED = ("LocalRelation", "Range", "OneRowRelation")
@@ -65,25 +65,26 @@ def few_rows(c: Catalyst, plan: Plan) -> list[tuple[object, ...]]:
     return rows
 
 
-def wide(c: Catalyst, plan: Plan) -> Kept | None:
-    """The same, of rows of which only some are needed now; None where they are too many for that."""
+def wide(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None, most: int | None = None) -> Kept | None:
+    """The same, of rows of which only some are needed now; None where they are too many for that: `most`, if less."""
+    most = WIDE_ROWS if most is None else min(most, WIDE_ROWS)
     leaves = c.leaves(plan)
     versions = _versions(c, leaves)
     if versions is None or sum(_length(c, leaf) for leaf in leaves) > WIDE_BYTES:
         return None
     known = _known(c, plan, versions)
     if known is None:
-        known = _remember(c, plan, versions, _all_of(c, plan))
+        known = _remember(c, plan, versions, _all_of(c, plan if quicker is None else quicker(), most))
     return None if known.rows is None else _under(c, known.rows, c.output(plan))
 
 
-def _all_of(c: Catalyst, plan: Plan) -> Kept | None:
+def _all_of(c: Catalyst, plan: Plan, most: int) -> Kept | None:
     try:
         # A partition that has more is cut off there, and then there are that many in all.
-        rows = c.keep(c.limit_of_each(WIDE_ROWS, plan))
+        rows = c.keep(c.limit_of_each(most, plan))
     except (PySparkException, Py4JJavaError):  # one of the rows that are not needed may be what an expression fails on
         return None
-    return rows if rows.total < WIDE_ROWS else None
+    return rows if rows.total < most else None
 
 
 def _known(c: Catalyst, plan: Plan, versions: Versions) -> Recent | None:

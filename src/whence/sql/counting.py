@@ -15,7 +15,8 @@ from whence.model import operators
 from whence.spark.frames import to_arrow
 from whence.sql.blocks import Link, Place, Reading, ReadingPlace, attrs_of, origin, same_branches
 from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
-from whence.sql.evaluation import Evaluation, Identities, ids_of, rows_at
+from whence.sql.evaluation import Evaluation, Identities
+from whence.sql.found_rows import ids_of, rows_at
 from whence.sql.rules.join import BOTH_SIDES
 from whence.sql.sources import HASH
 from whence.sql.tree import Node
@@ -188,10 +189,23 @@ def count_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> int:
     counts = witness_counts(evaluation)
     if len(places) == 1:
         return counts[places[0].number]
+    _fetch(evaluation, [place for place in places if counts[place.number]])
     known = [evaluation.identities.get(place.number) for place in places if counts[place.number]]
     if any(ids is None for ids in known):
         return ids_of(evaluation, places).count()
     return len(_distinct(np.concatenate([ids for ids in known if ids is not None]))) if known else 0
+
+
+def _fetch(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> None:
+    """What computed blocks say of these readings comes to the driver, where it is not too much: several readings are
+    counted together there, which would be a job of two stages."""
+    wanted = {place for place in places if place.number not in evaluation.identities}
+    for number in evaluation.computed_blocks:
+        links = evaluation.blocks[number].annotated.links
+        here = [link for link in links if isinstance(link, Reading) and link.place in wanted]
+        if here and evaluation.selected(number).total * len(attrs_of(here)) <= MOST_VALUES:
+            for link, ids in _identities(evaluation, number, here).items():
+                evaluation.identities[link.place.number] = ids
 
 
 def first_identities(evaluation: Evaluation, places: Sequence[ReadingPlace], count: int) -> list[tuple[int, ...]]:

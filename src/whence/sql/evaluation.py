@@ -7,6 +7,7 @@ up are turned into filters that Spark can push into the scans; one key leaves no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -14,32 +15,31 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.progress import working
+from whence.sql import branches
 from whence.sql.blocks import (
     Block,
+    Link,
     Lookup,
     Place,
     Reading,
     ReadingPlace,
-    alike,
-    in_branch,
     in_branches,
     in_no_branch,
     is_there,
-    origin,
     read_below,
     same_branches,
 )
 from whence.sql.catalyst import Attr, Catalyst, Expr, Kept, Plan, class_name, id_of
-from whence.sql.computed_before import rows_for_next, wide
-from whence.sql.gathered import rows_of
+from whence.sql.computed_before import rows_for_next
+from whence.sql.gathered import rows_of, rows_with
 from whence.sql.left_first import left_first
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import asked_by_key, is_one_group
-from whence.sql.sources import FILE, ROW, identify
+from whence.sql.sources import identify
 from whence.sql.stored import Answer, answers
 
 # Up to this many keys become literals in a filter; more are joined.
@@ -149,11 +149,10 @@ class Evaluation:
         self.blocks[link.block.number] = link.block
         self._later[link.block.number] = lambda: _look_up(self, link, there)
 
-    def nothing_at(self, link: Lookup, there: Plan) -> None:
-        """No row comes from what is looked up there."""
-        self.counts.update(dict.fromkeys(read_below(link.block), 0))
+    def looked_up_otherwise(self, link: Lookup, kept: Plan) -> None:
+        """What the computed rows come from there is known; the way there is worked out when it is asked for."""
         self.blocks[link.block.number] = link.block
-        self._later[link.block.number] = lambda: _look_up(self, link, there)
+        self._later[link.block.number] = lambda: _look_up(self, link, self.c.filter(is_there(self.c, link), kept))
 
     def _work_out(self, number: int) -> None:
         later = self._later.pop(number, None)
@@ -184,6 +183,11 @@ class Evaluation:
             with working(f"tracing {self.blocks[number].node.kind}"), self.c.quietly():
                 self._selected[number] = rows_for_next(self.c, self._selections[number])
         return self._selected[number]
+
+    @property
+    def computed_blocks(self) -> list[int]:
+        """The blocks whose selected rows are computed."""
+        return list(self._selected)
 
     def rows_in(self, number: int) -> int:
         """How many rows of a block lie on the way; one group, asked for by its key, is not computed for that."""
@@ -287,27 +291,26 @@ def _quickly(evaluation: Evaluation, block: Block, condition: Expr, asked: bool,
     c = evaluation.c
     if evaluation.output is not None or not block.annotated.attrs or evaluation.is_computed(block):
         return None
-    every = _of_all_groups(c, block, keys) if asked and condition is not None else None
+    every = _of_all_groups(c, block, keys, evaluation.lineage.places) if asked and condition is not None else None
     if every is not None and condition is not None:
         return c.filter(condition, every)
     return left_first(c, block, condition, evaluation.lineage.places, partial(_matched, evaluation))
 
 
-def _matched(evaluation: Evaluation, link: Lookup, condition: Expr) -> Plan:
-    """The rows of the block below a lookup that meet the condition, computed with what they carry: among them the
-    lookup finds its own."""
+def _matched(evaluation: Evaluation, link: Lookup, condition: Expr, needed: AbstractSet[int]) -> Plan:
+    """The rows of the block below a lookup that meet the condition, computed with what they carry and these of their
+    columns: among them the lookup finds its own."""
     c, block, find = evaluation.c, link.block, partial(_matched, evaluation)
-    sought = set() if link.condition is None else c.references(link.condition)
-    some = left_first(c, block, condition, evaluation.lineage.places, find, sought)
+    some = left_first(c, block, condition, evaluation.lineage.places, find, needed)
     carried = {id_of(attr) for attr in block.annotated.attrs}
-    own = [a for a in c.output(block.annotated.plan) if id_of(a) in sought - carried]
+    own = [a for a in c.output(block.annotated.plan) if id_of(a) in needed - carried]
     rows = c.filter(condition, block.annotated.plan) if some is None else some
     found = c.keep(c.project([*block.annotated.attrs, *own], rows)).plan
     evaluation.look_among(block, found)
     return found
 
 
-def _of_all_groups(c: Catalyst, block: Block, keys: Sequence[Expr]) -> Plan | None:
+def _of_all_groups(c: Catalyst, block: Block, keys: Sequence[Expr], places: Sequence[Place]) -> Plan | None:
     """The identities that all rows of a block of joins carry, with the keys of their groups: joining takes as long
     for one group as for all, and the next question asks for another. None where that does not hold."""
     if not keys or c.has_user_functions(block.annotated.plan):
@@ -315,10 +318,8 @@ def _of_all_groups(c: Catalyst, block: Block, keys: Sequence[Expr]) -> Plan | No
     if not any(node.kind == "Join" for node in block.node.walk()):
         return None
     named = set().union(*[c.references(key) for key in keys])
-    carried = {id_of(attr) for attr in block.annotated.attrs}
-    told = [a for a in c.output(block.annotated.plan) if id_of(a) in named - carried]
     with working(f"tracing {block.node.kind}"), c.quietly():
-        rows = wide(c, c.project([*block.annotated.attrs, *told], block.annotated.plan))
+        rows = rows_with(c, block, places, named)
     return None if rows is None else rows.plan
 
 
@@ -335,17 +336,35 @@ def _follow(evaluation: Evaluation, block: Block, plan: Plan, identities: Plan |
     selected = None if known else evaluation.selected(block.number)
     kept = evaluation.selection(block.number) if selected is None else selected.plan
     empty = [] if selected is None else in_no_branch(c, links, selected.plan, local=selected.local)
+    done: set[Link] = set(empty)
+    evaluation.counts.update((number, 0) for lookup in empty for number in read_below(lookup.block))
+    if selected is not None and evaluation.output is None:
+        done |= _look_up_together(evaluation, [link for link in links if link not in done], selected)
     for link in links:
         if isinstance(link, Reading):
             evaluation.found(link, kept)
             continue
+        if link in done:
+            evaluation.looked_up_otherwise(link, kept)
+            continue
         there = c.filter(is_there(c, link), kept)
-        if link in empty:
-            evaluation.nothing_at(link, there)
-        elif (found := answers(c, link, there, carried)) is not None:
+        if (found := answers(c, link, there, carried)) is not None:
             evaluation.answered(found, link, there)
         else:
             _look_up(evaluation, link, there, selected)
+
+
+def _look_up_together(evaluation: Evaluation, links: Sequence[Link], selected: Kept) -> set[Link]:
+    """Find the rows behind many lookups that differ in their branch of a union alone; gives those of which that is
+    done."""
+    done: set[Link] = set()
+    for group in branches.alike(links):
+        found = branches.behind(evaluation.c, group, selected, evaluation.rows_of)
+        if found is not None:
+            block = Block(-1 - len(evaluation.blocks), group[0].node, found)  # of no place in the query
+            _follow(evaluation, block, found.plan)
+            done.update(group)
+    return done
 
 
 def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | None = None) -> None:
@@ -354,7 +373,9 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
     carried = [] if evaluation.output is None else [evaluation.output]
     keys = [c.alias_as(attr, key) for attr, key in zip(link.asked, link.keys, strict=True)]
     asked = c.project([*carried, *keys] or [link.present], there)
-    few = _few(c, asked, among)
+    # Of many rows that ask, it is not worth a job to know if their keys are few, where no scan is to be spared by them.
+    many = among is not None and not among.local and link.condition is not None and evaluation.is_computed(link.block)
+    few = None if many else _few(c, asked, among)
     if few is not None and not few:
         nothing = c.extend(link.block.annotated.plan, [c.alias_as(c.null(a), a) for a in carried])
         _follow(evaluation, link.block, c.filter(c.parse("false"), nothing))
@@ -400,120 +421,3 @@ def _few(c: Catalyst, asked: Plan, among: Kept | None) -> Few | None:
     rows = [tuple(row) for row in c.frame(told if local else c.limit(FEW + 1, c.distinct(told))).collect()]
     rows = list(dict.fromkeys(rows))
     return rows if len(rows) <= FEW else None
-
-
-# --- rows
-
-
-def leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> Plan:
-    """The reading's own rows that are (`leftsemi`) or are not (`leftanti`) among `ids`."""
-    return c.project(c.output(reading.leaf.plan), told_leaf_rows(c, reading, ids, kind)[0])
-
-
-def told_leaf_rows(c: Catalyst, reading: ReadingPlace, ids: DataFrame, kind: str) -> tuple[Plan, Sequence[int]]:
-    """The same, with the rows' identities behind their own columns, and the places of these."""
-    leaf = identify(c, reading.leaf)
-    own = len(leaf.columns)
-    plan = c.plan_of(ids)
-    names = [c.alias(attr, "whence_id") for attr in c.output(plan)[-len(leaf.ids) :]]
-    condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(leaf.ids, names, strict=True)])
-    return c.join(leaf.plan, c.project(names, plan), kind, condition), range(own, own + len(leaf.ids))
-
-
-def leaf_rows_per_output(evaluation: Evaluation, reading: ReadingPlace) -> Plan:
-    """Each witness with the number of its output in front: a witness of two outputs stands twice."""
-    c = evaluation.c
-    assert evaluation.output is not None
-    leaf = identify(c, reading.leaf)
-    plan = c.plan_of(evaluation.witnesses[reading.number])
-    output, *ids = c.output(plan)
-    names = [c.alias(attr, "whence_id") for attr in ids]
-    condition = c.conjunction([c.equal(a, n.toAttribute()) for a, n in zip(leaf.ids, names, strict=True)])
-    joined = c.join(leaf.plan, c.project([output, *names], plan), "inner", condition)
-    return c.project([output, *leaf.columns], joined)
-
-
-def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Plan:
-    """The rows at an operator that lie on the way of the trace (or, `leftanti`, that do not), with its own columns."""
-    c = evaluation.c
-    return c.project(c.output(place.node.plan), told_rows_at(evaluation, place, kind))
-
-
-def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Plan:
-    """The same, with the rows' identities."""
-    c = evaluation.c
-    block = evaluation.reach(place.block)
-    if block is None or not place.annotated.links:
-        return place.annotated.plan
-    known = {origin(link): link for link in block.annotated.links}
-    names: dict[int, Expr] = {}
-    pairs: list[Expr] = []
-    for link in place.annotated.links:
-        for attr, current in alike(link, known[origin(link)]):
-            if id_of(attr) not in names:
-                name = names[id_of(attr)] = c.alias(current, "whence_id")
-                pairs.append(c.same(attr, name.toAttribute()))
-    # Above a union there are rows of other branches too.
-    link = place.annotated.links[0]
-    branches = in_branch(c, known[origin(link)].when[len(link.when) :])
-    selected = evaluation.selected(block.number).plan
-    selected = c.project(list(names.values()), c.filter(c.conjunction(branches), selected) if branches else selected)
-    return c.join(place.annotated.plan, selected, kind, c.conjunction(pairs))
-
-
-def is_on_the_way(evaluation: Evaluation, place: Place) -> bool:
-    """Whether the trace goes through a row of this operator, which looks its rows up."""
-    c = evaluation.c
-    block = evaluation.reach(place.block)
-    link = next(link for link in place.annotated.links if isinstance(link, Lookup) and link.node is place.node)
-    if block is None or block.number in evaluation.whole:
-        return True
-    current = next(other for other in block.annotated.links if origin(other) is origin(link))
-    return not c.frame(c.filter(is_there(c, current), evaluation.selected(block.number).plan)).isEmpty()
-
-
-def ids_of(evaluation: Evaluation, places: Sequence[ReadingPlace]) -> DataFrame:
-    """Identities of the witnesses at several readings of one dataset."""
-    if len(places) == 1:
-        return evaluation.witnesses[places[0].number]
-    c = evaluation.c
-    plans = evaluation.ids_at(places)
-    return c.frame(plans[0] if len(plans) == 1 else c.distinct(c.union(plans)))
-
-
-def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
-    """output, source, record: a record is told as its file and row, or as its position."""
-    c = evaluation.c
-    parts = []
-    for reading in evaluation.lineage.readings:
-        if reading.auxiliary:
-            continue
-        found = evaluation.witnesses[reading.number]
-        columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]
-        parts.append(c.plan_of(found.select(*columns, record_of(c, reading, found).alias("record"))))
-    if not parts:
-        return c.spark.createDataFrame([], "output bigint, source string, record string")
-    return c.frame(c.distinct(parts[0] if len(parts) == 1 else c.union(parts)))
-
-
-def all_ids(c: Catalyst, reading: ReadingPlace) -> DataFrame:
-    """The identities of all rows that a reading reads."""
-    leaf = identify(c, reading.leaf)
-    return c.frame(c.project(leaf.ids, leaf.plan))
-
-
-def record_of(c: Catalyst, reading: ReadingPlace, ids: DataFrame, also: Sequence[ReadingPlace] = ()) -> Column:
-    """Where a row stands: its file and row, its position, or `table@commit#row id`.
-
-    `also`: other readings of the dataset that ids are of."""
-    if reading.dataset.by_row_id:
-        number = F.concat(F.lit("#"), F.col(ROW).cast("string"))
-        return F.concat(F.lit(f"{reading.dataset.name}@"), F.col(FILE).cast("string"), number)
-    if ids.columns[-2:] == [FILE, ROW]:
-        files = F.lit("")
-        for path in sorted({path for place in (reading, *also) for path in c.files(place.leaf.plan)}):
-            files = F.when(F.col(FILE) == F.lit(c.hash64_of_text(path)), F.lit(path)).otherwise(files)
-        return F.concat(files, F.lit("#"), F.col(ROW).cast("string"))
-    if len(ids.columns) > 2:
-        return F.concat_ws(":", *[F.hex(F.col(name)) for name in ids.columns[1:]])
-    return F.concat(F.lit("#"), F.col(ROW).cast("string"))

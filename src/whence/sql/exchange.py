@@ -21,6 +21,7 @@ from whence.sql.memory import Fact
 from whence.sql.rules import RULES
 from whence.sql.taps import Tap, tappable
 from whence.sql.tree import Node, rebuild
+from whence.sql.wavering import waverings
 
 log = getLogger("whence.sql")
 
@@ -37,7 +38,8 @@ def settle(c: Catalyst, tree: Node, *, write: bool = False) -> Node:
     sources by now, is written down now."""
     if not write and not c.memory.facts:
         return tree
-    return _Settling(c, write, write and not certain(tree.plan)).settle(tree)
+    decide = frozenset(waverings(c, tree).decides) if write else frozenset()
+    return _Settling(c, write, write and not certain(tree.plan), decide).settle(tree)
 
 
 @dataclass(eq=False)
@@ -45,6 +47,8 @@ class _Settling:
     c: Catalyst
     write: bool
     expressions: bool
+    # Operators whose values decide about rows above them and may be others the next time.
+    decide: frozenset[Node]
     # How many operators were written down anew: what stands above one of them is too.
     anew: int = 0
 
@@ -65,11 +69,14 @@ class _Settling:
         if fact is not None:
             usable = self.anew == before and facts.holds(c, fact) if self.write else facts.require_whole(c, fact)
             fact = fact if usable else None
-        if fact is None and self.write and may_be_uncertain(node, self.expressions) and uncertain(c, new) is not None:
+        if fact is None and self.write and (node in self.decide or self._is_uncertain(node, new)):
             fact = facts.new(c, node.plan, below=facts_below(new), ordered=_is_ordered(new))
             write_down(c, new, fact)
             self.anew += 1
         return new if fact is None else facts.settled(c, new, fact)
+
+    def _is_uncertain(self, node: Node, new: Node) -> bool:
+        return may_be_uncertain(node, self.expressions) and uncertain(self.c, new) is not None
 
 
 def _is_ordered(node: Node) -> bool:

@@ -148,7 +148,7 @@ def table(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None = None
     attrs = c.output(plan)
     if part not in fact.parts:
         _write(c, fact, part, plan, tap)
-    return _scan(c, fact, part, attrs, range(len(attrs)))
+    return _scan(c, fact, part, attrs, range(len(attrs)), fact.few if part == ROWS else None)
 
 
 def own_rows(c: Catalyst, fact: Fact, like: Plan) -> Plan:
@@ -174,7 +174,9 @@ def _write(c: Catalyst, fact: Fact, part: str, plan: Plan, tap: Tap | None) -> N
     fact.parts[part] = StructType(fields).json()
 
 
-def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: Sequence[int]) -> Plan:
+def _scan(
+    c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: Sequence[int], few: Plan | None = None
+) -> Plan:
     if part not in fact.scans:
         schema = StructType.fromJson(json.loads(fact.parts[part]))
         reader = c.spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", True)
@@ -184,7 +186,7 @@ def _scan(c: Catalyst, fact: Fact, part: str, attrs: Sequence[Attr], positions: 
             fact.scans[part] = c.union([c.plan_of(reader.parquet(path)) for path in paths])
         else:
             fact.scans[part] = c.plan_of(reader.parquet(f"{fact.folder}/{part}"))
-    scan = fact.scans[part]
+    scan = fact.scans[part] if few is None else few
     columns = c.output(scan)
     if len(attrs) != len(positions) or any(p >= len(columns) for p in positions):
         raise StoreError(f"What was written down in {fact.folder} does not fit this query.")

@@ -11,11 +11,23 @@ from pyspark.sql import functions as F
 
 from whence.model import operators
 from whence.model.once import once
-from whence.sql.blocks import Block, Link, Lookup, Reading, ReadingPlace, in_branches, is_there, same_branches
+from whence.sql import branches
+from whence.sql.blocks import (
+    Block,
+    Link,
+    Lookup,
+    Reading,
+    ReadingPlace,
+    in_branches,
+    is_there,
+    read_below,
+    same_branches,
+)
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.computed_before import few_rows, rows_for_next
-from whence.sql.evaluation import FEW, all_survive, backward, ids_of
-from whence.sql.gathered import rows_of
+from whence.sql.evaluation import FEW, all_survive, backward
+from whence.sql.found_rows import ids_of
+from whence.sql.gathered import gather, grouped, rows_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import all_of, choices, pinned
 from whence.sql.sources import ROW, has_row_index
@@ -137,7 +149,17 @@ def forward(lineage: SqlLineage, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | 
     """The root block's plan restricted to the rows that the seeds touch; None when there are none at any reading."""
     with lineage.c.quietly():
         lineage.require_unchanged()
+        links = lineage.root.annotated.links
+        # Of one grouping, that is: a thousand of them, united, would be computed one by one.
+        if len(links) == 1 and not links[0].when and any(place in seeds for place in _read_by(lineage, links[0])):
+            gather(lineage.c, links, lineage.places)
         return _touched(lineage.c, lineage.root, seeds)
+
+
+def _read_by(lineage: SqlLineage, link: Link) -> list[ReadingPlace]:
+    """The readings that a grouping's rows come from."""
+    below = set(read_below(link.block)) if isinstance(link, Lookup) else set()
+    return [place for place in lineage.readings if place.number in below]
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +175,7 @@ class _Hit:
 
 def _touched(c: Catalyst, block: Block, seeds: Mapping[ReadingPlace, Seeds]) -> Plan | None:
     """The rows of the block that the seeds touch, by whichever link."""
-    plan = rows_of(block)
+    plan = grouped(c, rows_of(block), block.annotated.links)
     hits = _hits(c, block, seeds)
     if not hits:
         return None
@@ -176,7 +198,15 @@ def _hits(
     """Each with its link; None where it holds by several that read the same rows in branches of one union."""
     found: list[tuple[Link | None, Callable[[], _Hit]]] = []
     alike: dict[tuple[object, ...], list[Reading]] = {}
+    done: set[Link] = set()
+    for group in branches.alike(block.annotated.links):
+        together = [(link, rows) for link in group for rows in _below(c, link, seeds)]
+        if together:
+            found.append((None, partial(_itself, _hit_in_branches(c, together))))
+        done.update(group)
     for link in block.annotated.links:
+        if link in done:
+            continue
         if isinstance(link, Lookup):
             if (hit := _hit_by_lookup(c, link, seeds)) is not None:
                 found.append((link, partial(_itself, hit)))
@@ -196,7 +226,7 @@ def _touched_by(
     c: Catalyst, block: Block, link: Link | None, make: Callable[[], _Hit], seeds: Mapping[ReadingPlace, Seeds]
 ) -> Plan:
     """The rows of the block that the seeds touch by this link."""
-    plan = rows_of(block)
+    plan = grouped(c, rows_of(block), block.annotated.links)
     if isinstance(link, Reading):
         if (picked := _picked(c, plan, link, seeds[link.place])) is not None:
             return picked
@@ -212,9 +242,28 @@ def _touched_by(
 
 
 def _hit_by_lookup(c: Catalyst, link: Lookup, seeds: Mapping[ReadingPlace, Seeds]) -> _Hit | None:
-    # One by one, since a condition that holds by one link or by another cannot be pushed into any scan.
-    below = [_touched_by(c, link.block, *hit, seeds) for hit in _hits(c, link.block, seeds)]
+    below = _below(c, link, seeds)
     return _hit_by_rows(c, link, below) if below else None
+
+
+def _below(c: Catalyst, link: Lookup, seeds: Mapping[ReadingPlace, Seeds]) -> list[Plan]:
+    """The touched rows of the block that a lookup finds its rows in."""
+    # One by one, since a condition that holds by one link or by another cannot be pushed into any scan.
+    return [_touched_by(c, link.block, *hit, seeds) for hit in _hits(c, link.block, seeds)]
+
+
+def _hit_in_branches(c: Catalyst, below: Sequence[tuple[Lookup, Plan]]) -> _Hit:
+    """The same of lookups that differ in their branch of a union alone, in one query."""
+    groups, is_one = branches.touched(c, below)
+    kept = rows_for_next(c, groups)
+    found = c.plan_of(F.broadcast(c.frame(kept.plan))) if kept.local else kept.plan
+    *_, (tells, _) = below[0][0].when
+    hint = None
+    if kept.local and kept.total:
+        told = [c.alias(c.told(a), "whence_value") for a in c.output(kept.plan)]
+        values = c.frame(c.project(told, kept.plan)).collect()
+        hint = _hint(c, [tells, *below[0][0].asked], values) if len(values) <= FEW else None
+    return _Hit(is_one(kept.plan), found, hint)
 
 
 def _hit_by_seeds(c: Catalyst, links: Sequence[Reading], seeds: Seeds) -> _Hit:

@@ -20,8 +20,10 @@ from whence.sql.exchange import for_the_user, settle
 from whence.sql.moments import at_one_moment
 from whence.sql.recursion import unrolled
 from whence.sql.rules import RULES
+from whence.sql.sources import takes_parameters
 from whence.sql.tree import Node, rebuild, tree_of
 from whence.sql.versions import require_cached_alike, require_unchanged, told_apart
+from whence.sql.wavering import Wavering
 from whence.sql.writes import Passage, looked_through
 
 
@@ -130,6 +132,11 @@ class SqlLineage:
         return tuple(place for place in self._builder.places if place.node.counts_others)
 
     @property
+    def paired(self) -> tuple[Place, ...]:
+        """Operators that hold one row for several captured writes: each of these has its own witnesses."""
+        return tuple(place for place in self._builder.places if takes_parameters(place.node))
+
+    @property
     def readings(self) -> tuple[ReadingPlace, ...]:
         return tuple(self._builder.readings)
 
@@ -138,6 +145,11 @@ class SqlLineage:
         _ = self.root
         notes = (*self._moments, *self._builder.notes)
         return Exactness(tuple(dict.fromkeys(notes))) if notes else EXACT
+
+    @property
+    def wavering(self) -> Mapping[int, Wavering]:
+        """The result's columns, by position, that the same rows may give another value of each time."""
+        return self._builder.wavering.columns
 
     @property
     def moments(self) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class Fact:
     open: bool = True
     # The scan of each part, once it was read.
     scans: dict[str, JavaObject] = field(default_factory=dict)
+    # Its rows on the driver, where Spark needs no job to find some of them, if they are few and it is not durable.
+    few: JavaObject | None = None
     # What is still to be done once its rows are computed, which the user's own action does (facts.known sees to it).
     later: Callable[[], None] | None = None
     # What Spark's cache holds of it.

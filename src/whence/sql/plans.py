@@ -229,6 +229,11 @@ def from_bytes(c: Catalyst, content: bytes, told: Mapping[str, Any], made_from: 
     except Py4JJavaError as problem:
         why = str(problem.java_exception.getMessage())
         raise NotRestored(f"its query cannot be read any more ({why})") from problem
+    return from_tree(c, bare, told, made_from, scans)
+
+
+def from_tree(c: Catalyst, bare: Node, told: Mapping[str, Any], made_from: MadeFrom, scans: Scans) -> Plan:
+    """The same of what was read out of the bytes already."""
     ids: dict[int, Expr] = {}
     tree = tree_of(c, each(c, bare, lambda plan: c.under_new_ids(_restored(c, plan), ids)))
     if c.has_user_functions(tree.plan):

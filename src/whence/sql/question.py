@@ -12,11 +12,23 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, functions
 
-from whence.model import Strategy, operators
+from whence.model import NonDeterministic, Strategy, operators
 from whence.model.flow import Step
 from whence.model.once import once
 from whence.model.verdict import Verdict
-from whence.sql import Evaluation, Place, ReadingPlace, SqlLineage, counting, evaluation, facts, fetch, given, versions
+from whence.sql import (
+    Evaluation,
+    Place,
+    ReadingPlace,
+    SqlLineage,
+    counting,
+    evaluation,
+    facts,
+    fetch,
+    found_rows,
+    given,
+    versions,
+)
 from whence.sql.catalyst import Plan
 from whence.sql.computed_before import rows_for_next
 from whence.sql.direct import direct_rows, direct_values
@@ -24,7 +36,7 @@ from whence.sql.evaluation import Frames
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
-from whence.sql.verify import compare, require_same_rows
+from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted
 
 # Up to this many identities are sent to every executor.
 _SENT = 200_000
@@ -99,10 +111,10 @@ class SqlQuestion:
         place = self._place(step)
         c = self.lineage.c
         if not place.annotated.links:  # nothing is on the way there
-            return c.frame(evaluation.rows_at(self.found, place))
+            return c.frame(found_rows.rows_at(self.found, place))
         # Rows that were written down are those of the node above the operator.
         settled = (n for n in self.lineage.tree.walk() if n.fact is not None and n.children[0] is place.node)
-        rows = evaluation.told_rows_at(self.found, place)
+        rows = found_rows.told_rows_at(self.found, place)
         return given.give(c, next(settled, place.node), rows, facts.positions_of(c, place.annotated.attrs, rows))
 
     @once
@@ -166,7 +178,7 @@ class SqlQuestion:
     ) -> tuple[list[tuple[int, int]], list[tuple[Any, ...]]]:
         """Some of these rows, and how the query tells them, in one job."""
         c = self.lineage.c
-        rows, at = evaluation.told_leaf_rows(c, place, ids, "leftsemi")
+        rows, at = found_rows.told_leaf_rows(c, place, ids, "leftsemi")
         found = c.frame(c.limit(count, rows)).collect()
         return [(row[at[0]], row[at[1]]) for row in found], [tuple(row)[: at[0]] for row in found]
 
@@ -175,13 +187,13 @@ class SqlQuestion:
         c = self.lineage.c
         with c.quietly():
             some = ids.limit(count).selectExpr(f"0 as {evaluation.OUTPUT}", "*")
-            return [row[0] for row in some.select(evaluation.record_of(c, places[0], some, places[1:])).collect()]
+            return [row[0] for row in some.select(found_rows.record_of(c, places[0], some, places[1:])).collect()]
 
     def associations(self) -> DataFrame:
         """Which source record each output record came from: columns output, source, record.
 
         `output` is the number that `outputs()` gives each row."""
-        return evaluation.associations(
+        return found_rows.associations(
             self.found_per_output,
             {place.number: name for name, places in self.names.items() for place in places},
         )
@@ -199,7 +211,7 @@ class SqlQuestion:
         c = self.lineage.c
         for place in self.told:
             found = self.found_per_output
-            yield place.number, c.frame(evaluation.leaf_rows_per_output(found, place))
+            yield place.number, c.frame(found_rows.leaf_rows_per_output(found, place))
 
     @property
     def strategy(self) -> Strategy:
@@ -251,15 +263,32 @@ class SqlQuestion:
 
     def verify(self) -> Verdict:
         """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
-        again = self.replay()
-        with self.lineage.c.quietly():
-            return compare(self.rows, again, extras_count=self.direction == "backward" and not self.widened)
+        c, again = self.lineage.c, self.replay()
+        extras_count = self.direction == "backward" and not self.widened
+        with c.quietly():
+            asked, again = unsorted(c, self.rows), unsorted(c, again)
+            verdict = compare(asked, again, extras_count=extras_count)
+            if not verdict.ok and self.lineage.wavering:
+                return compare_steady(asked, again, self.lineage.wavering, extras_count)
+            return verdict
 
     def influence(self, column: str, source: str | None = None) -> DataFrame:
         from whence.sql.influence.influence import influence
 
+        self._require_steady(column)
         question = self._on_witnesses
         return influence(question.lineage, question.found_per_output, column, question.names, source)
+
+    def _require_steady(self, column: str) -> None:
+        columns = self.lineage.given.columns
+        value = self.lineage.wavering.get(columns.index(column)) if column in columns else None
+        for node, _ in () if value is None or value.order else value.sources:
+            for expression in self.lineage.c.functions_of_any_row(node.plan) if node.kind == "Aggregate" else ():
+                raise NonDeterministic(
+                    f"How much each row moved {column!r} cannot be told: {expression} gives the value of whichever row "
+                    "comes first, with or without another. Ask about another column, or compute the result under "
+                    "`with w.capture():`."
+                )
 
     def keys_of(self, places: Sequence[ReadingPlace]) -> list[str]:
         """Columns of a source that the query itself groups or filters by."""
@@ -333,7 +362,7 @@ class SqlQuestion:
         parts: list[DataFrame] = []
         told: DataFrame | None = None
         for alike in versions.states(self.lineage.c, places):
-            ids = self.ids_of(alike)
+            ids = self._sent(alike)
             ids = ids if only is None else ids.where(only)
             parts.append(self._leaf_rows(alike[0], ids if told is None else ids.subtract(told), "leftsemi"))
             told = ids if told is None else told.union(ids)
@@ -363,16 +392,16 @@ class SqlQuestion:
         ids = self.ids_of(places)
         for alike in versions.states(c, places):
             parts.append(self._leaf_rows(alike[0], ids, "leftanti"))
-            ids = ids.union(evaluation.all_ids(c, alike[0]))
+            ids = ids.union(found_rows.all_ids(c, alike[0]))
         return reduce(DataFrame.unionAll, parts)
 
     def _leaf_rows(self, place: ReadingPlace, ids: DataFrame, kind: str) -> DataFrame:
         c = self.lineage.c
-        rows, at = evaluation.told_leaf_rows(c, place, ids, kind)
+        rows, at = found_rows.told_leaf_rows(c, place, ids, kind)
         return given.give(c, place.leaf, rows, at, place.dataset.name)
 
     def ids_of(self, places: list[ReadingPlace]) -> DataFrame:
-        return evaluation.ids_of(self.found, places)
+        return found_rows.ids_of(self.found, places)
 
     def restriction(
         self,
@@ -383,8 +412,8 @@ class SqlQuestion:
         self.lineage.require_unchanged()
         c = self.lineage.c
         frozen = not_on_the_way(self.lineage, lambda: self.found) if kind == "leftsemi" else {}
-        as_found = (*self.lineage.frozen, *(self.lineage.counting if kind == "leftsemi" else ()))
-        frozen.update({place.node: evaluation.rows_at(self.found, place, kind) for place in as_found})
+        as_found = (*self.lineage.frozen, *self.lineage.paired, *(self.lineage.counting if kind == "leftsemi" else ()))
+        frozen.update({place.node: found_rows.rows_at(self.found, place, kind) for place in as_found})
         for place, frame in (instead or {}).items():
             renamed = [
                 c.alias_as(there, here)

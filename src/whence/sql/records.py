@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from whence.model import WhenceError
 from whence.model.flow import RecordId, Site
 from whence.model.once import once
-from whence.sql import evaluation, given
+from whence.sql import found_rows, given
 from whence.sql.blocks import ReadingPlace
 from whence.sql.evaluation import FEW
 from whence.sql.forward import Found, Seeds
@@ -186,7 +186,7 @@ class SqlTaken:
     def _frame(self) -> DataFrame:
         place = self.places[0]
         c = self._lineage.c
-        rows, at = evaluation.told_leaf_rows(c, place, self._identities, "leftsemi")
+        rows, at = found_rows.told_leaf_rows(c, place, self._identities, "leftsemi")
         return given.give(c, place.leaf, rows, at, place.dataset.name)
 
     def frame(self) -> DataFrame:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame, functions
 
 from whence.model import WhenceError
-from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, rebuild
+from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, found_rows, rebuild
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.matching import matches, names_of
 from whence.sql.row_changes import is_as_it_was
@@ -69,7 +69,7 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         if not lineage.exactness.exact and ids.limit(_BROADCAST + 1).count() <= _BROADCAST:
             # The rows stay in their partitions, in order: a function over whole partitions gets what it got.
             ids = functions.broadcast(ids)
-        return evaluation.leaf_rows(c, place, ids, restriction.kind)
+        return found_rows.leaf_rows(c, place, ids, restriction.kind)
 
     return c.frame(rebuild(c, tree, replace))
 
@@ -81,7 +81,7 @@ def not_on_the_way(lineage: SqlLineage, found: Callable[[], Evaluation]) -> dict
     nothing = [node.children[1] for node in lineage.tree.walk() if _shuts_out(node)]
     places = [place for place in lineage.places if place.node.kind == "Aggregate"]
     one_row = [place for place in places if not c.items(place.node.plan.groupingExpressions())]
-    nothing += [place.node for place in one_row if not evaluation.is_on_the_way(found(), place)]
+    nothing += [place.node for place in one_row if not found_rows.is_on_the_way(found(), place)]
     return {node: c.filter(c.parse("false"), node.plan) for node in nothing}
 
 
@@ -113,7 +113,7 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
         if place.number in restriction.rows:
             return restriction.rows[place.number]
         ids = of_place()
-        return None if ids is None else evaluation.leaf_rows(c, place, ids, restriction.kind)
+        return None if ids is None else found_rows.leaf_rows(c, place, ids, restriction.kind)
 
     def visit(node: Node) -> Iterator[ReplayedStep]:
         for child in (*node.children, *node.subqueries.values()):
@@ -191,7 +191,7 @@ def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restrictio
         if not matches:
             raise WhenceError(f"The given DataFrame has no step like this one: {place.node.text}")
         target = matches[0]
-    plan = evaluation.rows_at(found, place, restriction.kind)
+    plan = found_rows.rows_at(found, place, restriction.kind)
     if df is not None:
         names = [c.alias_as(old, new) for old, new in zip(c.output(plan), c.output(target.plan), strict=True)]
         plan = c.project(names, plan)

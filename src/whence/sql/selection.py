@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from whence.model import operators
 from whence.sql.blocks import Block, Lookup
-from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
+from whence.sql.catalyst import Attr, Catalyst, Expr, class_name, id_of
 from whence.sql.tree import Node
 
 AS_IT_IS = (*operators.LOOKED_THROUGH, "Sort")
@@ -30,7 +30,7 @@ def asked_by_key(c: Catalyst, block: Block, condition: Expr | None) -> tuple[Loo
         return None
     if len(link.keys) > len(link.equalities):  # not all rows of a group are looked up
         return None
-    keys = _keys(c, node)
+    keys = keys_of(c, node)
     if any(not c.references(condition) <= set(keys) for condition in conditions):
         return None
     if not conditions:
@@ -88,6 +88,20 @@ def all_of(c: Catalyst, condition: Expr) -> list[Expr]:
     return [test for side in (condition.left(), condition.right()) for test in all_of(c, side)]
 
 
+def equalities(c: Catalyst, condition: Expr, keys: Sequence[Attr]) -> list[tuple[Attr, Expr]]:
+    """The keys that the condition wants to equal something of the other side."""
+    if class_name(condition) == "And":
+        return [pair for part in c.children(condition) for pair in equalities(c, part, keys)]
+    if class_name(condition) not in ("EqualTo", "EqualNullSafe"):
+        return []
+    by_id = {id_of(key): key for key in keys}
+    one, other = c.children(condition)
+    for key, expr in ((one, other), (other, one)):
+        if class_name(key) == "AttributeReference" and id_of(key) in by_id and not c.references(expr) & set(by_id):
+            return [(by_id[id_of(key)], expr)]
+    return []
+
+
 def pinned(test: Expr) -> list[Expr]:
     """What a test says to be one constant."""
     if class_name(test) not in ("EqualTo", "EqualNullSafe"):
@@ -96,7 +110,7 @@ def pinned(test: Expr) -> list[Expr]:
     return [one for one, other in (sides, sides[::-1]) if other.foldable()]
 
 
-def _keys(c: Catalyst, node: Node) -> dict[int, Expr]:
+def keys_of(c: Catalyst, node: Node) -> dict[int, Expr]:
     """Output columns of a grouping that are its keys, by id, as expressions over its rows."""
     grouping = c.items(node.plan.groupingExpressions())
     return {

@@ -23,6 +23,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from whence.spark.alike import PLAN
 from whence.spark.catalyst import SPLIT
 from whence.spark.lakes import DELTA, ICEBERG, MARK, ROW_IDS
 from whence.spark.statuses import Listing
@@ -57,6 +58,21 @@ _DROPPING = "DROPMALFORMED"
 # Paths that are spelled alike by a file system and in a URI.
 _PLAIN = re.compile(r"[\w./:=+-]+", re.ASCII)
 _NO_PLACE = re.compile("(user|password|pwd|create|ssl)", re.IGNORECASE)
+
+
+# What a table of parameters is called in a query (alike_writes.py): it is read, and nobody's witness.
+PARAMETERS = "__whence_parameters"
+
+
+def is_parameters(node: Node) -> bool:
+    return node.kind == "SubqueryAlias" and str(node.plan.identifier().name()) == PARAMETERS
+
+
+def takes_parameters(node: Node) -> bool:
+    """Whether a row of this operator is one of its input and one of a table of parameters, or a choice among these."""
+    if node.kind == "Filter":
+        return node.children[0].kind == "Join" and takes_parameters(node.children[0])
+    return node.kind == "Join" and is_parameters(node.children[1])
 
 
 @dataclass(frozen=True)
@@ -238,7 +254,7 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
         return _identify_files(c, plan)
     if leaf.kind == "DataSourceV2Relation":
         return _identify_v2(c, plan)
-    if leaf.kind == "Range":
+    if leaf.kind == "Range" or (leaf.kind == "LocalRelation" and [a.name() for a in c.output(plan)][:1] == [PLAN]):
         return _identified(c, plan, [c.alias(c.output(plan)[0], ROW)])
     if leaf.kind == "LogicalRelation" or _in_any_order(c, leaf):
         return _identified(c, plan, _contents(c, plan))

@@ -72,7 +72,9 @@ def answers(c: Catalyst, link: Lookup, there: Plan, carried: Sequence[Attr]) -> 
 def _answer(c: Catalyst, names: Sequence[str], found: Found, outputs: Sequence[tuple[int, int]] | None) -> Answer:
     """Each witness once (of each output, where these are asked for): chunks and tasks may tell of a row again."""
     if outputs is None:
-        ids = _distinct(np.sort(found.id, kind="stable"))  # sorted runs one after the other, which this sort merges
+        ids = found.id
+        if not _ascends(ids):
+            ids = _distinct(np.sort(ids, kind="stable"))  # sorted runs one after the other, which this sort merges
         return Answer(c, names, lambda: found.file_and_row(ids), len(ids))
     numbers, ids = _per_output(found, outputs)
     order = np.lexsort((ids, numbers))
@@ -83,6 +85,11 @@ def _answer(c: Catalyst, names: Sequence[str], found: Found, outputs: Sequence[t
     return Answer(c, names, lambda: (numbers, *found.file_and_row(ids)), len(np.unique(ids)))
 
 
+def _ascends(values: Longs) -> bool:
+    """Whether each is greater than the one before, as where one group is asked for and tasks read file by file."""
+    return bool((values[1:] > values[:-1]).all())
+
+
 def _distinct(values: Longs) -> Longs:
     new = np.ones(len(values), dtype=bool)
     np.not_equal(values[1:], values[:-1], out=new[1:])
@@ -91,8 +98,9 @@ def _distinct(values: Longs) -> Longs:
 
 def _per_output(found: Found, outputs: Sequence[tuple[int, int]]) -> tuple[Longs, Longs]:
     """Output and witness, for each of these pairs of group and output."""
-    order = np.argsort(found.group, kind="stable")
-    sorted_groups = found.group[order]
+    group = found.group
+    order = np.argsort(group, kind="stable")
+    sorted_groups = group[order]
     groups = np.array([group for group, _ in outputs], dtype=np.int64)
     starts = np.searchsorted(sorted_groups, groups, side="left")
     counts = np.searchsorted(sorted_groups, groups, side="right") - starts

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
+from whence.spark.catalyst import FEW_ROWS
 from whence.spark.janino import gathered, loader_of, made
 from whence.sql.blocks import Block, Reading, in_branch
 from whence.sql.catalyst import Catalyst, Expr, Plan, id_of
@@ -152,7 +153,10 @@ class Tap:
     def _rows(self) -> int:
         if self._kept is not None:
             groups, counted = self._kept
-            (found,) = self._c.frame(groups).agg(F.sum(counted)).collect()
+            (found,) = self._c.frame(groups).agg(F.sum(counted), F.count("*")).collect()
+            if found[1] <= FEW_ROWS:
+                kept = self._c.keep(groups)
+                self._fact.few = kept.plan if kept.local else None
             return found[0] or 0
         return (self._observed.get["rows"] or 0) if self._observed is not None else 0
 

@@ -11,7 +11,7 @@ from whence.model import WhenceError, operators
 from whence.model.html import html_table
 from whence.model.text import readable, shown, visible
 from whence.progress import working
-from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation
+from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, found_rows
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.follow import KEEPING, Crossed, Level, identities, is_cross, is_followed, picked, seeds_of
 from whence.sql.matching import matches, names_of
@@ -69,7 +69,7 @@ def _why_not(rows: SqlLineage, to: SqlLineage) -> Fates:
             continue
         known = picked(rows, places[0], to, reading) if len(places) == 1 else None
         if known is None:
-            ids = evaluation.ids_of(_found(rows), places)
+            ids = found_rows.ids_of(_found(rows), places)
             if ids.count() > MOST_ROWS:
                 raise WhenceError(_TOO_MANY)
             known = identities(to, reading, ids)

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from whence.sql import facts, plans
+from whence.sql.alike_writes import merged
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back, why_copied
@@ -306,7 +307,33 @@ def _made_from(c: Catalyst, place: str, found: _Writers, attrs: Sequence[Attr], 
     if found.outside or not found.writers:
         few = f"{len(found.outside)} of its {found.total} files were"
         raise NotRestored(f"{few if found.writers else 'all of its files were'} written outside of any capture")
-    return together(c, [_part(c, attrs, *one, place, passage) for one in found.writers], attrs)
+    parts, others = _alike(c, place, found, attrs, passage) if len(found.writers) >= MANY else ([], found.writers)
+    return together(c, [*parts, *[_part(c, attrs, *one, place, passage) for one in others]], attrs)
+
+
+def _alike(
+    c: Catalyst, place: str, found: _Writers, attrs: Sequence[Attr], passage: Passage
+) -> tuple[list[Plan], list[tuple[Write, set[str]]]]:
+    """What writes put there whose queries are alike, and the other writes."""
+    whole = [write for write, left in found.writers if write.why is None and len(left) == len(write.files)]
+
+    def again(bare: Node, told: Mapping[str, Any]) -> Plan:
+        return plans.from_tree(c, bare, told, partial(known, c, passage=passage), passage.scans)
+
+    parts: list[Plan] = []
+    done: set[Write] = set()
+    chars, passage.chars = passage.chars, {}
+    for one in merged(c, [write.told for write in whole], lambda number: _plan_bytes(c, whole[number]), again, MANY):
+        members = [whole[number] for number in one.members]
+        own = c.output(one.plan)[: one.width]
+        if len(one.told["columns"]) != len(own):
+            continue
+        columns = dict(zip(one.told["columns"], own, strict=True))
+        written = Written(c, place, members[0].files, one.told, columns, chars)
+        parts.append(c.project(as_shown(c, written, attrs, passage), one.plan))
+        done.update(members)
+    passage.chars = chars
+    return parts, [(write, left) for write, left in found.writers if write not in done]
 
 
 def together(c: Catalyst, parts: Sequence[Plan], attrs: Sequence[Attr]) -> Plan:

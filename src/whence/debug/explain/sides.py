@@ -19,8 +19,8 @@ from whence.model import WhenceError
 from whence.model.flow import BY_BYTE, Flow, InFiles, RecordId, Records, told_by
 from whence.rdd.flow import RddFlow
 from whence.rdd.site_records import RddRecords
-from whence.sql.evaluation import told_leaf_rows
 from whence.sql.flow import SqlFlow
+from whence.sql.found_rows import told_leaf_rows
 from whence.store.lines import content_of, line_at
 
 if TYPE_CHECKING:

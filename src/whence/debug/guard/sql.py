@@ -188,8 +188,10 @@ class SqlSearch:
         try:
             with unlogged():
                 bound(self.c, expr, columns).eval(row)
-        except _JVM as error:
+        except (*_JVM, AttributeError) as error:  # the last is how PySpark 4.0 fails over an error (see thrown)
             found = thrown(self.c, error)
+            if found is None and isinstance(error, AttributeError):
+                raise
             return None if found is None or condition_of(found).startswith("INTERNAL_ERROR") else found
         return None
 

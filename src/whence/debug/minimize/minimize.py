@@ -40,7 +40,7 @@ from whence.spark.catalyst import FEW_ROWS
 from whence.spark.frames import of_partitions
 from whence.spark.handles import execution_of
 from whence.spark.sessions import is_frame
-from whence.sql import Node, ReadingPlace, SqlLineage, evaluation, rebuild
+from whence.sql import Node, ReadingPlace, SqlLineage, found_rows, rebuild
 from whence.sql.catalyst import Plan, class_name, id_of, to_list
 from whence.sql.question import SqlQuestion
 
@@ -193,7 +193,7 @@ class _Minimizing:
         (leaf,) = [other.leaf for other in self._whole.readings if other.number == place.number]
         plan = self._question.witness_rows(place)
         if plan is None:
-            plan = evaluation.leaf_rows(self._c, place, self._question.ids_of([place]), "leftsemi")
+            plan = found_rows.leaf_rows(self._c, place, self._question.ids_of([place]), "leftsemi")
         reading = _Reading(place, leaf, Way.to(self._whole.tree, leaf), self._c.output(plan))
         self._readings[place.number] = reading
         # To choose among the rows of a source again costs less than to keep them, where a few of them will do.

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from whence.model import WhenceError
 from whence.progress import working
-from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, evaluation
+from whence.sql import Evaluation, Lookup, Node, Reading, ReadingPlace, SqlLineage, found_rows
 from whence.sql.blocks import told_by
 from whence.sql.catalyst import Attr, Catalyst
 from whence.sql.evaluation import OUTPUT
@@ -92,7 +92,7 @@ def _of_source(
     told = told.selectExpr(
         *(OUTPUT, *ids, "without", "value - without AS influence", "coalesce(known, 'gone') AS outcome")
     )
-    record = evaluation.record_of(c, places[0], told.select(OUTPUT, *ids))
+    record = found_rows.record_of(c, places[0], told.select(OUTPUT, *ids))
     told = told.withColumn("record", record)
     if count <= _MOST_LINES and (lines := _lines(c, places, worlds)) is not None:
         told = told.join(F.broadcast(lines), list(ids), "left").withColumn("record", F.coalesce("line", "record"))

@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.model import WhenceError
+from whence.model.text import readable
 from whence.progress import working
-from whence.sql import Evaluation, Node, ReadingPlace, SqlLineage
-from whence.sql.catalyst import Catalyst, Plan, class_name, id_of
+from whence.sql import Evaluation, Lookup, Node, ReadingPlace, SqlLineage
+from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
 from whence.sql.evaluation import OUTPUT
 from whence.sql.influence.worlds import NO_WORLD
 from whence.sql.replay import Restriction, restricted
@@ -47,7 +48,14 @@ def one_by_one(
     """output, world, without, outcome; an output that is gone in a world is missing."""
     c = lineage.c
     keys = _keys(lineage)
-    asked = asked_values(found, {f"asked{n}": at for n, at in enumerate(keys)})
+    hidden = _hidden_keys(found) if keys is None else []
+    if keys is None:
+        own = [c.alias(a, f"asked{n}") for n, a in enumerate(hidden)]
+        assert found.rows is not None
+        asked = c.frame(c.project([found.output, *own], c.plan_of(found.rows)))
+        keys = [len(lineage.frame.columns) + n for n in range(len(hidden))]
+    else:
+        asked = asked_values(found, {f"asked{n}": at for n, at in enumerate(keys)})
     rows = [row for row in numbered.collect() if row[WORLD] != NO_WORLD]
     outputs = [row[0] for row in asked.collect()]
     if not rows:
@@ -63,6 +71,7 @@ def one_by_one(
         with working(f"leaving out row {i + 1} of {len(rows)} of {name}"):
             one = c.frame(c.plan_of(numbered.where(F.col(WORLD) == row[WORLD]).drop(WORLD)))
             plan = c.plan_of(restricted(lineage, None, Restriction("leftanti", {p.number: one for p in places})))
+            plan = _with_keys(c, plan)[0] if hidden else plan
             values = _value(c, _chosen_by(c, plan, filters=not keys and not _grouped(lineage)), position, keys, asked)
             kept = not values or not keys or bool(_value(c, _chosen_by(c, plan, filters=True), position, keys, asked))
         if len(values) > 1:
@@ -109,9 +118,10 @@ def _grouped(lineage: SqlLineage) -> bool:
     return _top(lineage)[1].kind == "Aggregate"
 
 
-def _keys(lineage: SqlLineage) -> list[int]:
-    """The columns of the result that tell the asked row in every world: the keys of its group. None where the query has
-    one row, or where nothing that changes with the witnesses chooses the row."""
+def _keys(lineage: SqlLineage) -> list[int] | None:
+    """The columns of the result that tell the asked row in every world: the keys of its group; None where these are not
+    all among the columns. No columns where the query has one row, or where nothing that changes with the witnesses
+    chooses the row."""
     c = lineage.c
     above, node = _top(lineage)
     if node.kind != "Aggregate":
@@ -137,15 +147,37 @@ def _keys(lineage: SqlLineage) -> list[int]:
                 if class_name(made) == "AttributeReference" and id_of(made) in known:
                     known[id_of(e)] = known[id_of(made)]
     found = {known[id_of(a)]: at for at, a in enumerate(c.output(lineage.tree.plan)) if id_of(a) in known}
-    if len(found) < len(grouping):
-        missing = next(g for n, g in enumerate(grouping) if n not in found)
-        raise WhenceError(
-            f"Influence must run this query again without each witness ({_hindrance(lineage)}), and finds the asked "
-            f"row there by the keys of its group. Select {missing.sql()} too."
-        )
-    return [found[n] for n in range(len(grouping))]
+    return [found[n] for n in range(len(grouping))] if len(found) == len(grouping) else None
+
+
+def _hidden_keys(found: Evaluation) -> Sequence[Attr]:
+    """The keys of the asked rows' groups, which the rows carry to find what they came from."""
+    node = _top(found.lineage)[1]
+    count = len(found.c.items(node.plan.groupingExpressions()))
+    for link in found.lineage.root.annotated.links:
+        if isinstance(link, Lookup) and link.node is node and not link.when:
+            return link.asked[:count]
+    raise WhenceError(
+        f"Influence must run this query again without each witness ({_hindrance(found.lineage)}), and finds the asked "
+        "row there by the keys of its group. Let the result have these as columns too."
+    )
+
+
+def _with_keys(c: Catalyst, plan: Plan) -> tuple[Plan, list[Attr]]:
+    """The query with the keys of its groups behind its own columns."""
+    kind = class_name(plan)
+    if kind == "Aggregate":
+        named = [c.alias(key, "whence_key") for key in c.items(plan.groupingExpressions())]
+        all_of_it = c.seq([*c.items(plan.aggregateExpressions()), *named])
+        return c.copy(plan, aggregateExpressions=all_of_it), [name.toAttribute() for name in named]
+    below, keys = _with_keys(c, plan.child())
+    plan = c.with_children(plan, [below])
+    if kind == "Project":
+        plan = c.copy(plan, projectList=c.seq([*c.items(plan.projectList()), *keys]))
+    return plan, keys
 
 
 def _hindrance(lineage: SqlLineage) -> str:
-    plain = (*ROW_BY_ROW, *_LIMITS, "Aggregate", "Window", "Distinct", "Union", "Join")
-    return next((n.text for n in lineage.tree.walk() if n.children and n.kind not in plain), "a subquery or LIMIT")
+    plain = (*ROW_BY_ROW, *_LIMITS, "Settled", "Aggregate", "Window", "Distinct", "Union", "Join")
+    found = next((n for n in lineage.tree.walk() if n.children and n.kind not in plain), None)
+    return "a subquery or LIMIT" if found is None else readable(found.text)

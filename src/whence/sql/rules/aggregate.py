@@ -7,6 +7,7 @@ from whence.sql.blocks import Annotated, Lookup, make_lookup
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Expr
 from whence.sql.columns import enters as entering
+from whence.sql.rules.choice import require_no_choice
 from whence.sql.tree import Node
 
 
@@ -64,6 +65,7 @@ def _group(
         any_enters, test = enters
         tests.append(c.disjunction([test, c.negation(any_enters)]))
         names.append(any_enters)
+    require_no_choice(node, build, block, [key for _, key in pairs])
     condition = c.conjunction(tests) if tests else None
     counted = []
     if build.taps(node):

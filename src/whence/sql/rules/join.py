@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from whence.sql.blocks import Annotated, make_lookup, nullable, repeated
 from whence.sql.builder import Builder
-from whence.sql.catalyst import Attr, Catalyst, Expr, class_name, id_of
+from whence.sql.catalyst import id_of
+from whence.sql.selection import equalities
 from whence.sql.tree import Node
 
 _LEFT_MAY_MISS = ("RightOuter", "FullOuter")
@@ -49,20 +48,6 @@ def _one_side(node: Node, build: Builder, kind: str) -> Annotated:
     pairs = [] if condition is None else equalities(c, condition, keys)
     matches = make_lookup(c, node, kept.plan, block, keys, condition, pairs)
     return Annotated(matches.plan, (*kept.links, *matches.links))
-
-
-def equalities(c: Catalyst, condition: Expr, keys: Sequence[Attr]) -> list[tuple[Attr, Expr]]:
-    """The keys that the condition wants to equal something of the other side."""
-    if class_name(condition) == "And":
-        return [pair for part in c.children(condition) for pair in equalities(c, part, keys)]
-    if class_name(condition) not in ("EqualTo", "EqualNullSafe"):
-        return []
-    by_id = {id_of(key): key for key in keys}
-    one, other = c.children(condition)
-    for key, expr in ((one, other), (other, one)):
-        if class_name(key) == "AttributeReference" and id_of(key) in by_id and not c.references(expr) & set(by_id):
-            return [(by_id[id_of(key)], expr)]
-    return []
 
 
 def _kind(node: Node) -> str:

@@ -122,7 +122,7 @@ def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
     position = c.alias(c.position(), "whence_position")
     first = c.limit(count, c.with_children(order.plan, [keyed]))
     # one partition, in order: positions run from 0
-    found = gathered.computed(c, c.extend(first, [position]), child.links)
+    found = gathered.computed(c, c.extend(first, [position]), child.links, build.places)
     return _Top(found, keyed, [k.toAttribute() for k in keys], position.toAttribute())
 
 

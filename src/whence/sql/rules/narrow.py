@@ -3,6 +3,7 @@ from __future__ import annotations
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.row_changes import is_as_it_was
+from whence.sql.sources import is_parameters
 from whence.sql.tree import Node
 
 
@@ -18,7 +19,7 @@ _NAMELESS = ("LocalRelation", "LogicalRDD", "Range")
 
 def look_through(node: Node, build: Builder) -> Annotated:
     child = node.children[0]
-    if is_as_it_was(node):
+    if is_as_it_was(node) or is_parameters(node):
         with build.auxiliary():
             return build.annotate(child)
     if node.kind == "View":

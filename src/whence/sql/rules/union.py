@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from whence.sql.blocks import Annotated, Link, Reading, attrs_of
@@ -15,19 +15,23 @@ _Slot = tuple[str, str, int]
 
 def union(node: Node, build: Builder) -> Annotated:
     """The row in its branch. All branches put their identities into the same columns, beside the branch's number."""
-    c = build.c
-    branches = [build.annotate(child) for child in node.children]
-    slots = _Slots(c, [attrs_of(branch.links) for branch in branches])
+    branches = [(build.c.output(child.plan), build.annotate(child)) for child in node.children]
+    return united(build.c, branches)
+
+
+def united(c: Catalyst, branches: Sequence[tuple[Sequence[Attr], Annotated]]) -> Annotated:
+    """The rows of several branches, of each its own columns and identities."""
+    slots = _Slots(c, [attrs_of(branch.links) for _, branch in branches])
     plans = []
-    for number, (child, branch) in enumerate(zip(node.children, branches, strict=True)):
-        row = [*c.output(child.plan), c.alias(c.number(number), "whence_branch"), *slots.row(number)]
+    for number, (own, branch) in enumerate(branches):
+        row = [*own, c.alias(c.number(number), "whence_branch"), *slots.row(number)]
         plans.append(c.project(row, branch.plan))
-    plan = c.with_children(node.plan, plans)
+    plan = c.union(plans)
     # A union's attributes have the ids of its first branch.
-    tells, *heads = [a.withNullability(True) for a in c.output(plan)[len(c.output(node.plan)) :]]
+    tells, *heads = [a.withNullability(True) for a in c.output(plan)[len(branches[0][0]) :]]
     links = [
         _moved(link, slots.places(number, heads), tells, number)
-        for number, branch in enumerate(branches)
+        for number, (_, branch) in enumerate(branches)
         for link in branch.links
     ]
     return Annotated(plan, tuple(links))

@@ -33,12 +33,13 @@ def window(node: Node, build: Builder) -> Annotated:
     functions = [alias.child() for alias in c.items(node.plan.windowExpressions())]
     fact = build.fact_of(node)
     by_position = fact is not None or any(is_by_position(c, f) for f in functions)
-    number = c.alias(c.row_number(partition, orders), "whence_position") if by_position else None
+    numbering = orders or [c.ascending(c.number(1))]  # which Spark insists on, and leaves all rows tied
+    number = c.alias(c.row_number(partition, numbering), "whence_position") if by_position else None
 
     def numbered(child: Annotated) -> Annotated:
         if number is None or fact is not None:
             return child
-        plan = c.window([number], partition, orders, child.plan)
+        plan = c.window([number], partition, numbering, child.plan)
         return Annotated(c.project([*c.output(child.plan), number.toAttribute()], plan), child.links)
 
     block = build.block(node.children[0], numbered)
@@ -49,7 +50,7 @@ def window(node: Node, build: Builder) -> Annotated:
         rows = build.kept(node, ROWS, c.with_children(both, [block.annotated.plan]))
         inside = [*c.output(block.node.plan), *block.annotated.attrs, number.toAttribute()]
         block = Block(block.number, block.node, Annotated(c.project(inside, rows), block.annotated.links))
-    elif by_position:
+    elif by_position or node in build.wavering.decides:
         _require_no_ties(node, build, block, [*partition, *[o.child() for o in orders]])
     inner = _Row([o.child() for o in orders], None if number is None else number.toAttribute())
     same_partition = [c.alias(p, "whence_partition") for p in partition]
@@ -209,7 +210,7 @@ def _require_no_ties(node: Node, build: Builder, block: Block, keys: Sequence[Ex
     )
     if tied:
         raise NonDeterministic(
-            "This window counts rows by their position, but its ORDER BY leaves rows tied: which of them came first "
+            "This window goes by the position of rows, but its ORDER BY leaves rows tied: which of them came first "
             "cannot be worked out afterwards. Add columns to the ORDER BY until it is unique, or compute the result "
             "under `with w.capture():`.\n"
             f"It stands here in the query:\n{place_of(build.root, node)}"

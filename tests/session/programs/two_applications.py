@@ -1,4 +1,7 @@
-"""Python on executors that has PySpark, pandas and pyarrow, but no whence: python without_whence.py <home>"""
+"""Two applications, one after the other: python two_applications.py <home> <orders>
+
+The first has ended when the second asks about its DataFrame. Python on executors of the second has PySpark, pandas and
+pyarrow, but no whence."""
 
 import json
 import os
@@ -15,20 +18,62 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import executor_python
 import whence
 
-home = Path(sys.argv[1])
-os.environ["PYSPARK_PYTHON"] = str(executor_python.make(home))
+home, orders = Path(sys.argv[1]), sys.argv[2]
 
-spark = (
-    SparkSession.builder.master("local[1]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.ui.showConsoleProgress", "false")
-    .config("spark.sql.shuffle.partitions", "1")
-    .config("spark.driver.bindAddress", "127.0.0.1")
-    .config("spark.driver.host", "127.0.0.1")
-    .getOrCreate()
-)
+
+def start() -> SparkSession:
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def error_of(action: Any) -> list[str]:
+    try:
+        action()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return ["", ""]
+
+
+first = start()
+old = first.read.parquet(orders)
+w = whence.attach(first, store=home / "first")
+trace = w.backward(old)
+seen = w.backward(old.where("id = 4"))
+shown = str(seen)
+first.stop()
+stopped: dict[str, Any] = {
+    "own_session_stopped": error_of(lambda: w.backward(old)),
+    "by_name": error_of(lambda: w.backward("orders")),
+    "trace": error_of(lambda: str(trace)),
+    "verify": error_of(seen.verify),
+    "explain": error_of(seen.explain),
+    "associations": error_of(seen.associations),
+    "exclude": error_of(seen.exclude),
+    "source": error_of(lambda: seen["orders"]),
+    "step": error_of(lambda: seen.at(0)),
+    "what_was_seen": str(seen) == shown,
+    "attach": error_of(lambda: whence.attach(first, store=home / "first")),
+}
+w.close()  # nothing is left to give back, and that is no error
+
+os.environ["PYSPARK_PYTHON"] = str(executor_python.make(home))
+spark = start()
 context = spark.sparkContext
-context.setLogLevel("OFF")
+with whence.attach(spark, store=home / "first") as w:
+    new = spark.read.parquet(orders)
+    stopped["backward"] = error_of(lambda: w.backward(old))
+    stopped["forward"] = error_of(lambda: w.forward(old, to=new))
+    stopped["forward_to"] = error_of(lambda: w.forward(new, to=old))
+    stopped["still_works"] = len(w.backward(new.where("id = 4"))["orders"].collect())
 
 
 def has_whence(_: Any) -> bool:
@@ -87,4 +132,4 @@ with whence.attach(spark, store=home / "store") as w:
     found["counts"] = sorted(counts.collect())
     found["lines"] = counts.filter(lambda kv: kv[0] == "a").getLineage().goBackAll().collect()
 spark.stop()
-print(json.dumps(found))
+print(json.dumps({"stopped": stopped, "without whence": found}))

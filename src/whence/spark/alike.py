@@ -1,0 +1,77 @@
+"""Plans that differ in nothing but constants, as one plan with parameters: the driver's half of Alike.java."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from whence.spark.allowed import CLASSES
+from whence.spark.catalyst import Catalyst, Plan
+from whence.spark.janino import jar_of, made
+
+# A table of parameters has the number of the plan in front.
+PLAN = "__whence_plan"
+# Each plan is compared with the first of every group until it meets its own.
+_MOST_GROUPS = 20
+# Where a gateway keeps the loader of the class.
+_LOADER = "_whence_alike"
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """`members`: which plans these are. `template`: the plan of all of them, with an attribute of `parameters` for each
+    constant in which they differ; `parameters` has a row for each."""
+
+    members: Sequence[int]
+    template: Plan
+    parameters: Plan
+
+
+def alike(c: Catalyst, contents: Sequence[bytes], least: int) -> list[Alike]:
+    """Plans as bytes, which must be known to be ours, by their form: of each that `least` of them have, one plan.
+
+    What cannot be read, or has no plan for all of its form, is in none."""
+    try:
+        reader = _reader(c)
+        told = str(
+            reader.read(bytearray().join(contents), " ".join(str(len(one)) for one in contents), CLASSES, _MOST_GROUPS)
+        )
+    except (Py4JError, Py4JJavaError):  # whoever opens them one by one says which of them, and why
+        return []
+    by_form: dict[int, list[int]] = {}
+    for number, form in enumerate(told.split(" ")):
+        by_form.setdefault(int(form), []).append(number)
+    found = [_one(c, reader, form, numbers) for form, numbers in by_form.items() if form >= 0 and len(numbers) >= least]
+    return [one for one in found if one is not None]
+
+
+def _one(c: Catalyst, reader: Any, form: int, members: Sequence[int]) -> Alike | None:
+    constants = [reader.constant(form, at) for at in range(reader.columns(form))]
+    named = [c.alias(constant, f"parameter_{n}").toAttribute() for n, constant in enumerate(constants, 1)]
+    columns = [attr.withNullability(True) for attr in named]
+    number = c.alias(c.long(0), PLAN).toAttribute()
+    try:
+        template = reader.template(form, c.seq(columns))
+        if not template.resolved():  # an argument that must be a constant
+            return None
+    except Py4JJavaError:
+        return None
+    return Alike(members, template, c.local_table([number, *columns], reader.rows(form)))
+
+
+def _reader(c: Catalyst) -> Any:
+    jvm: Any = c.spark._jvm
+    gateway: Any = c.spark._sc._gateway
+    loader = vars(gateway).get(_LOADER)
+    if loader is None:
+        source = Path(__file__).with_name("Alike.java").read_text(encoding="utf-8")
+        urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
+        urls[0] = getattr(jvm, "java.io.File")(jar_of(c.spark, "alike", source)).toURI().toURL()
+        threads = getattr(jvm, "java.lang.Thread")
+        loader = getattr(jvm, "java.net.URLClassLoader")(urls, threads.currentThread().getContextClassLoader())
+        vars(gateway)[_LOADER] = loader
+    return made(c.spark, loader, "whence.Alike")

@@ -1,0 +1,162 @@
+"""Appends whose queries differ in constants alone are looked through as one query, and answer as each by itself."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import MEMORY_COMMAND_NAME
+from pyspark.sql import DataFrame, SparkSession
+
+import whence
+from whence.sql import writes
+
+# As many that no table of these tests has them.
+NEVER = 1_000
+
+# What appends of each table are made by, for n from 0 to 5.
+TABLES: dict[str, Callable[[DataFrame, int], DataFrame]] = {
+    "chosen": lambda rows, n: rows.where(f"day = {n % 5}"),
+    # Each row is in several of them.
+    "overlapping": lambda rows, n: (
+        rows.where(f"rid < {(n + 1) * 6}").groupBy("shop").sum("amount").toDF("shop", "total")
+    ),
+    "sums": lambda rows, n: (
+        rows.where(f"day = {n % 5}").groupBy("day", "shop").sum("amount").toDF("day", "shop", "total").coalesce(1)
+    ),
+    "named by a constant": lambda rows, n: (
+        rows.groupBy("shop").count().selectExpr("shop", f"'run {n}' as run", "count * 2 as twice").where("shop < 3")
+    ),
+    "grouped by a computed key": lambda rows, n: (
+        rows.where(f"day <> {n}").groupBy((rows.rid % (n + 2)).alias("rest")).max("amount").toDF("rest", "most")
+    ),
+    "the same each time": lambda rows, n: rows.select("rid", "shop").distinct(),
+    "some without a value": lambda rows, n: rows.selectExpr(
+        "rid", f"case when day = {n % 3} then amount else cast({'null' if n == 2 else n} as bigint) end as amount"
+    ),
+    "two kinds": lambda rows, n: rows.where(f"day = {n % 5}") if n < 4 else rows.where(f"shop = {n % 4} and rid > 20"),
+    # Spark wants a constant there.
+    "rounded": lambda rows, n: rows.selectExpr("rid", f"round(amount / 7, {n % 3}) as part").where(f"rid > {30 + n}"),
+    # A row of nothing, too.
+    "totals": lambda rows, n: rows.where(f"day = {n}").selectExpr("count(*) as n", "sum(amount) as total"),
+}
+# How many queries the six of a table are then.
+QUERIES = {**dict.fromkeys(TABLES, 1), "some without a value": 2, "two kinds": 3, "rounded": 6, "totals": 6}
+QUERIES |= {"the same each time": 6}  # Spark drops duplicates there, which is not done for several at once
+KEYS = {"overlapping": "shop = 2", "sums": "shop = 3", "named by a constant": "shop = 1 and run in ('run 1', 'run 4')"}
+KEYS |= {"grouped by a computed key": "rest = 1 and most < 390", "totals": "n > 0 or total is null"}
+
+
+@pytest.fixture(scope="module")
+def home(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("alike")
+    rows = [(i, i % 5, i % 4, i * 10) for i in range(40)]
+    tiny.createDataFrame(rows, "rid bigint, day int, shop int, amount bigint").write.parquet(str(home / "orders"))
+    orders = tiny.read.parquet(str(home / "orders"))
+    with whence.attach(tiny, store=home / "store") as w, w.capture():
+        for name, make in TABLES.items():
+            for n in range(6):
+                make(orders, n).write.mode("append").parquet(str(home / name))
+    return home
+
+
+@pytest.fixture
+def session(tiny: SparkSession, home: Path) -> Iterator[whence.Session]:
+    with whence.attach(tiny, store=home / "store") as w:
+        yield w
+
+
+def table(w: whence.Session, home: Path, name: str) -> DataFrame:
+    return w.spark.read.parquet(str(home / name))
+
+
+def rows_of(df: DataFrame) -> list[str]:
+    return sorted(map(str, df.collect()))
+
+
+def answers(w: whence.Session, home: Path, name: str) -> dict[str, Any]:
+    """What a trace of some rows of all appends says, and what touches which rows of the table."""
+    every = table(w, home, name)
+    trace = w.backward(every.where(KEYS.get(name, "rid in (3, 7, 12, 31, 32)")))
+    orders = table(w, home, "orders")
+    return {
+        "sources": {source: rows_of(frame) for source, frame in trace.sources.items()},
+        "counts": dict(trace.witness_counts),
+        "exact": (trace.exact, trace.notes),
+        "proven": trace.verify().ok,
+        "without": rows_of(trace.exclude()),
+        "pairs": rows_of(trace.associations().drop("output")),
+        "touched": rows_of(w.forward(orders.where("rid in (3, 31)"), to=every).rows),
+    }
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_alike_appends_answer_as_each_by_itself(
+    session: whence.Session, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    together = answers(session, home, name)
+    assert together["proven"]
+    assert together["counts"]["orders"] > 0
+    monkeypatch.setattr(writes, "MANY", NEVER)
+    assert together == answers(session, home, name)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_alike_appends_are_one_query(session: whence.Session, home: Path, name: str) -> None:
+    trace = session.backward(table(session, home, name).agg({"*": "count"}))
+    assert len(trace.readings) == QUERIES[name]
+
+
+def test_the_way_through_alike_appends_is_as_long_for_twelve_as_for_six(
+    session: whence.Session, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls to the JVM, of a sum over all appends: each append by itself would take more than a hundred."""
+    target = str(tmp_path / "more")
+    client: Any = session.spark._sc._gateway._gateway_client  # type: ignore[union-attr]
+    sent: list[str] = []
+    send, here = client.send_command, threading.get_ident()
+
+    def seen(command: str, *given: Any, **more: Any) -> Any:
+        # Neither what the watcher asks meanwhile nor what Python's garbage collection gives back.
+        if threading.get_ident() == here and not command.startswith(MEMORY_COMMAND_NAME):
+            sent.append(command)
+        return send(command, *given, **more)
+
+    monkeypatch.setattr(client, "send_command", seen)
+    calls: dict[int, int] = {}
+    captured: dict[int, int] = {}
+    orders = table(session, home, "orders")
+    for size in range(1, 13):
+        sent.clear()
+        with session.capture():
+            orders.where(f"day = {size % 5}").write.mode("append").parquet(target)
+        captured[size] = len(sent)
+        if size not in (5, 6, 12):  # the first of these makes what the others find
+            continue
+        frame = session.spark.read.parquet(target).groupBy("shop").sum("amount").where("shop = 1")
+        sent.clear()
+        assert session.backward(frame).witness_counts["orders"] > 0
+        calls[size] = len(sent)
+    assert calls[12] < calls[6] + 60
+    # An append is as much work after eleven others as after five.
+    assert captured[12] < captured[6] + 20
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbled"], ids=["emptied", "garbled"])
+def test_a_damaged_query_among_many_ends_the_trace_with_a_note(
+    tiny: SparkSession, home: Path, tmp_path: Path, damage: bytes
+) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(home / "store", store)
+    written = {plan.parent for plan in store.rglob("*.plan")}  # by table; other tests may have written more of them
+    assert len(written) >= len(TABLES)
+    for plans in written:
+        min(plans.glob("*.plan")).write_bytes(damage)
+    with whence.attach(tiny, store=store) as w:
+        trace = w.backward(table(w, home, "chosen").agg({"rid": "sum"}))
+        assert list(trace.sources) == ["chosen"]
+        assert "chosen" in trace.ended[0]

@@ -1,0 +1,157 @@
+"""Values that the same rows may give another time: shown they are harmless, but nothing may go by them unseen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import whence
+from releases import since
+
+# Groups of several rows in several files, so that rows come in another order when fewer of them are read.
+FILES = 4
+ROWS = [(i, i % 5, (i * 7) % 11, (i % 5) * 3) for i in range(40)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("wavering") / "t"
+    home.mkdir()
+    for part in range(FILES):
+        rows = [row for row in reversed(ROWS) if row[0] % FILES == part]
+        columns = dict(zip(("id", "k", "v", "z"), map(list, zip(*rows, strict=True)), strict=True))
+        pq.write_table(pa.table(columns), home / f"part{part}.parquet")
+    return home
+
+
+@pytest.fixture
+def t(spark: SparkSession, home: Path) -> Iterator[DataFrame]:
+    """`z` follows from `k`, `v` does not."""
+    spark.read.parquet(str(home)).createOrReplaceTempView("t")
+    yield spark.table("t")
+    spark.catalog.dropTempView("t")
+
+
+def seen(w: whence.Session, query: DataFrame) -> tuple[set[int], set[int]]:
+    """The groups that a result shows and those of its witnesses, for a trace that is exact and proven."""
+    shown = {row.k for row in query.collect()}
+    trace = w.backward(query)
+    assert (trace.exact, trace.notes) == (True, ())
+    found = {row.id for row in trace["t"].collect()}
+    assert found == {i for i, k, *_ in ROWS if k in shown}
+    assert trace.verify().ok, trace.verify()
+    return shown, found
+
+
+def _views(t: DataFrame) -> None:
+    t.dropDuplicates(["k"]).createOrReplaceTempView("one")
+    t.groupBy("k").agg(F.collect_list("v").alias("l")).createOrReplaceTempView("lists")
+
+
+REFUSED = {
+    "dropDuplicates and a filter": "select * from one where v > 3",
+    "dropDuplicates and a join": "select one.k from one join t on one.v = t.id",
+    "dropDuplicates and a grouping": "select v, count(*) from one group by v",
+    "dropDuplicates and DISTINCT": "select distinct v from one",
+    "dropDuplicates and IN": "select * from t where v in (select v from one)",
+    "dropDuplicates and NOT IN": "select * from t where v not in (select v from one)",
+    "dropDuplicates and a scalar": "select * from t where v > (select max(v) from one)",
+    "dropDuplicates and UNION": "select v from one union select 1",
+    "dropDuplicates and a window": "select k, sum(id) over (partition by v) from one",
+    "dropDuplicates and LIMIT": "select * from one order by v, id limit 2",
+    "first": "select k, first(v) f from t group by k having f > 3",
+    "first below": "select * from (select k, first(v) + 1 f from t group by k) where f > 3",
+    "first of some": "select k, first(v) filter (where id < 20) f from t group by k having f > 3",
+    "any_value": "select * from (select k, any_value(v) f from t group by k) where f > 3",
+    "max_by of rows that tie": "select k, max_by(v, k) f from t group by k having f > 3",
+    "min_by of rows that tie": "select k, min_by(v, k) f from t group by k having f > 3",
+    "an element of a list": "select * from lists where l[0] > 5",
+    "a list as text": "select * from (select k, concat_ws(',', collect_list(v)) l from t group by k) where l like '1%'",
+    "a list as key": "select l, count(*) from (select k, collect_set(v) l from t group by k) group by l",
+    "places in a list": "select k from lists lateral view posexplode(l) as p, e where p = 0",
+    "mode": "select k, mode(v) m from t group by k having m > 3",
+    "first over a window": "select * from (select k, first(v) over (partition by k) f from t) where f > 3",
+    "first over ties": "select * from (select k, first(v) over (partition by k order by z) f from t) where f > 3",
+}
+
+
+@pytest.mark.parametrize("query", REFUSED.values(), ids=REFUSED.keys())
+def test_rows_that_may_be_others_the_next_time_are_refused(w: whence.Session, t: DataFrame, query: str) -> None:
+    _views(t)
+    with pytest.raises(whence.NonDeterministic, match="capture"):
+        _ = w.backward(w.spark.sql(query)).witness_counts
+
+
+@since("4.0", "LISTAGG")
+def test_a_list_without_an_order_is_refused(w: whence.Session, t: DataFrame) -> None:
+    listed = "select k, listagg(cast(v as string), ',') {} l from t group by k having l like '1%'"
+    with pytest.raises(whence.NonDeterministic, match="goes by it"):
+        _ = w.backward(w.spark.sql(listed.format(""))).witness_counts
+    seen(w, w.spark.sql(listed.format("within group (order by cast(v as string))")))
+
+
+TRACED = {
+    "dropDuplicates": "select * from one",
+    "dropDuplicates and a filter of its key": "select * from one where k > 2",
+    "dropDuplicates of rows that agree": "select * from one where z > 3",
+    "first": "select k, first(v) f, sum(v) s from t group by k having s > 30",
+    "first in order": "select k, first(v) f from t group by k order by f",
+    "first of rows that agree": "select k, first(z) f from t group by k having f > 3",
+    "first beside a LIMIT": "select k, first(v) f, sum(v) s from t group by k order by s, k limit 2",
+    "max_by": "select k, max_by(v, id) f from t group by k having f > 3",
+    "min_by": "select k, min_by(v, id) f from t group by k having f > 3",
+    "max_by of ties that agree": "select k, max_by(z, v) f from t group by k having f > 3",
+    "a list": "select k, collect_list(v) l from t group by k having count(*) > 3",
+    "what a list holds": "select * from lists where size(l) > 2 and array_contains(array_distinct(l), 4)",
+    "a sorted list": "select * from (select k, sort_array(collect_list(v)) l from t group by k) where l[0] > 0",
+    "a list in rows": "select k, e from lists lateral view explode(l) as e where e = 4",
+    "first over an order": "select * from (select k, first(v) over (partition by k order by id) f from t) where f > 3",
+}
+
+
+@pytest.mark.parametrize("query", TRACED.values(), ids=TRACED.keys())
+def test_a_value_that_decides_nothing_or_leaves_no_choice_is_traced(
+    w: whence.Session, t: DataFrame, query: str
+) -> None:
+    _views(t)
+    shown, found = seen(w, w.spark.sql(query))
+    assert shown
+    assert found
+
+
+def test_captured_rows_are_those_that_were_shown(w: whence.Session, t: DataFrame) -> None:
+    queries = [
+        t.dropDuplicates(["k"]).where("v > 3"),
+        w.spark.sql("select * from (select k, collect_list(v) l from t group by k) where l[0] > 3"),
+        w.spark.sql("select k, max_by(v, k) f from t group by k having f > 3"),
+        w.spark.sql("select * from (select k, first(v) over (partition by k) f from t) where f > 3"),
+    ]
+    for query in queries:
+        with w.capture():
+            shown = {row.k for row in query.collect()}
+        trace = w.backward(query)
+        assert {row.id for row in trace["t"].collect()} == {i for i, k, *_ in ROWS if k in shown}
+        assert trace.exact
+
+
+def test_a_proof_says_what_it_did_not_compare(w: whence.Session, t: DataFrame) -> None:
+    """On the witnesses alone, in files that are read in another order, another row of each group comes first."""
+    query = w.spark.sql("select /*+ REPARTITION(7, v) */ * from t").dropDuplicates(["k"]).where("k < 3")
+    verdict = w.backward(query).verify()
+    assert verdict.ok
+    assert all("not compared" in note for note in verdict.notes)
+    assert w.verify(t.dropDuplicates(["k"]), rows=3).ok
+    assert w.verify(t.dropDuplicates(["k"]).select("v"), rows=3).ok
+
+
+def test_how_much_a_row_moved_a_value_of_any_row_is_not_told(w: whence.Session, t: DataFrame) -> None:
+    trace = w.backward(w.spark.sql("select k, first(v) f, sum(v) s from t group by k").where("k = 1"))
+    with pytest.raises(whence.NonDeterministic, match="whichever row"):
+        trace.influence("f")
+    assert trace.influence("s").count() == 8
