@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # pyspark is heavy: `import whence` must stay fast
     from whence.model.flow import Flow, Records
     from whence.model.verdict import Verdict
     from whence.rdd import LineageContext
+    from whence.spark.executed import ExecutedQueries
     from whence.sql import Catalyst, SqlLineage
     from whence.sql.why_not import Fates
     from whence.store.catalog import Catalog, Moment, Named
@@ -52,16 +53,19 @@ class Session:
     """One attachment of whence to one Spark session; a context manager."""
 
     _watcher: Watcher | None
+    _executed: ExecutedQueries | None
     _questions: Questions | None
 
     def __init__(self, spark: SparkSession, store: str | Path | None = None) -> None:
         require_classic(spark)
         self._begin(spark, store)
         from whence.debug.cut_frames import cut_frames
+        from whence.spark.executed import listen
         from whence.watch import watch
 
         cut_frames()
         self._watcher = watch(spark, self._store)
+        self._executed = listen(spark)
         from whence.debug.questions import Questions
 
         self._questions = Questions(self, spark, self._store)
@@ -91,6 +95,7 @@ class Session:
         self._crossing: Crossings | None = None
         self._arrays: ArrayRuns | None = None
         self._watcher = None
+        self._executed = None
         self._questions = None
 
     @property
@@ -336,6 +341,7 @@ class Session:
             self._require_open()
             if self._catalyst is None:
                 made = Catalyst(self._spark)
+                made.executed = self._executed
                 made.memory.folder = self._store.tables.location("sql")
                 made.memory.seal = self._store.seal
                 made.memory.made = lambda products: self._store.producers.add(products)
@@ -482,6 +488,8 @@ class Session:
             self._catalyst = None
         if self._context is not None:
             self._context.close()
+        if self._executed is not None:
+            self._executed.close()
         if self._watcher is not None:
             self._watcher.close()
         if self._arrays is not None:

@@ -30,6 +30,7 @@ from whence.spark.construct import (
     remembered,
     to_list,
 )
+from whence.spark.executed import ExecutedQueries
 from whence.spark.lakes import Lakes
 from whence.spark.round_trips import handles_for
 from whence.spark.sessions import require_running
@@ -88,6 +89,8 @@ class Catalyst(Subqueries, Lakes):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._dataset: Any = self.adapter.dataset()
+        # What the user's queries compute while a session listens.
+        self.executed: ExecutedQueries | None = None
         self._small: tuple[int, JavaObject] | None = None
         self._wide: tuple[int, JavaObject] | None = None
         known = shared(self._jvm)
@@ -181,7 +184,7 @@ class Catalyst(Subqueries, Lakes):
         """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
 
         Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
-        return self._checkpoint(self.wide_frame(plan), eager=True)
+        return self._checkpoint(self.wide_frame(self.taken(plan)), eager=True)
 
     def _checkpoint(self, frame: DataFrame, *, eager: bool) -> DataFrame:
         context: Any = self.spark.sparkContext._jsc
@@ -194,7 +197,7 @@ class Catalyst(Subqueries, Lakes):
 
     def keep(self, plan: Plan) -> Kept:
         """Compute now and keep. Few rows come to the driver, where Spark needs no job to filter or to read them."""
-        frame = self.wide_frame(plan)
+        frame = self.wide_frame(self.taken(plan))
         optimised = frame._jdf.queryExecution().optimizedPlan()
         if class_name(optimised) == "LocalRelation":  # of rows that were on the driver already
             # Analysis and optimizer may give a column another id than the query's own; its place stays.
@@ -290,6 +293,14 @@ class Catalyst(Subqueries, Lakes):
         frame.persist(StorageLevel.MEMORY_AND_DISK)
         session = frame._jdf.sparkSession()
         return self.dataset_of(session, self.plan_of(frame)).queryExecution().withCachedData()
+
+    def taken(self, plan: Plan) -> Plan:
+        """The same rows, with groups that a query of the user's has computed before taken from there."""
+        return plan if self.executed is None else self.executed.taken(plan)
+
+    def is_computed(self, grouping: Plan) -> bool:
+        """Whether a query of the user's has computed these groups."""
+        return self.executed is not None and class_name(self.taken(grouping)) != class_name(grouping)
 
     def wide_frame(self, plan: Plan) -> DataFrame:
         """A DataFrame of a query whose rows carry identities."""

@@ -27,21 +27,24 @@ def context_of(spark: SparkSession) -> JavaObject:
 def watcher(spark: SparkSession, source: str, capacity: int, characters: int, millis: int, levels: int) -> JavaObject:
     """A Watcher (watch/Watcher.java, its `source`)."""
     context: Any = spark.sparkContext
-    gateway, jvm = context._gateway, context._jvm
-    loader = _loader(spark, gateway, jvm, source)
+    jvm = context._jvm
+    loader = loader_of(spark, "watcher", source)
     return made(
         spark, loader, "whence.Watcher", capacity, characters, getattr(jvm, "java.lang.Long").valueOf(millis), levels
     )
 
 
-def _loader(spark: SparkSession, gateway: Any, jvm: Any, source: str) -> JavaObject:
+def loader_of(spark: SparkSession, stem: str, source: str) -> JavaObject:
+    """A class loader with the classes of this source, for the driver alone."""
+    context: Any = spark.sparkContext
+    gateway, jvm = context._gateway, context._jvm
     # py4j remembers methods by the name of their class, so one JVM must see the class only once, also if threads
     # attach at the same moment: the gateway, which lives as long as its JVM, keeps the loader.
     with _loading:
-        loader = vars(gateway).get("_whence_loader")
-        if loader is None:
+        loaders: dict[str, JavaObject] = vars(gateway).setdefault("_whence_loaders", {})
+        if stem not in loaders:
             parent = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
             urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
-            urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, "watcher", source)).toURI().toURL()
-            loader = gateway._whence_loader = getattr(jvm, "java.net.URLClassLoader")(urls, parent)
-        return loader
+            urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, stem, source)).toURI().toURL()
+            loaders[stem] = getattr(jvm, "java.net.URLClassLoader")(urls, parent)
+        return loaders[stem]

@@ -14,7 +14,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from whence.spark.janino import jar_of, made
+from whence.spark.janino import made
+from whence.spark.listening import loader_of
 
 # Where a connection to a JVM keeps the Handles of that JVM, and what is known of a node with its handle.
 _HANDLES = "whence_handles"
@@ -38,13 +39,8 @@ def prepare(spark: SparkSession) -> None:
 
 
 def _made(spark: SparkSession, gateway: Any) -> JavaObject:
-    jvm: Any = spark._jvm
     source = Path(__file__).with_name("Handles.java").read_text(encoding="utf-8")
-    urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
-    urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, "handles", source)).toURI().toURL()
-    loader = getattr(jvm, "java.net.URLClassLoader")(
-        urls, getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
-    )
+    loader = loader_of(spark, "handles", source)
     handles: JavaObject = made(spark, loader, "whence.Handles", gateway.java_gateway_server)
     return handles
 

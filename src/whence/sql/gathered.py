@@ -61,10 +61,15 @@ def _gather(c: Catalyst, link: Lookup, places: Sequence[Place]) -> bool:
     """Whether the rows that a grouping gathers are computed. Not so where no join stands below, since a group is then a
     filter on a scan, nor where they are too many."""
     block = link.block
-    if block.kept is None and _joins(link) and not c.has_user_functions(block.annotated.plan):
+    if block.kept is None and _joins(link) and not _is_known(c, link):
         rows = rows_with(c, block, places, c.references(link.node.plan))
         block.kept = None if rows is None else rows.plan
     return block.kept is not None
+
+
+def _is_known(c: Catalyst, link: Lookup) -> bool:
+    """Whether the groups can be had without what they gather; or it runs functions of the user's."""
+    return c.has_user_functions(link.block.annotated.plan) or c.is_computed(link.node.plan)
 
 
 def _joins(link: Lookup) -> bool:

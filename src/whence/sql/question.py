@@ -266,7 +266,7 @@ class SqlQuestion:
         c, again = self.lineage.c, self.replay()
         extras_count = self.direction == "backward" and not self.widened
         with c.quietly():
-            asked, again = unsorted(c, self.rows), unsorted(c, again)
+            asked, again = c.frame(c.taken(c.plan_of(unsorted(c, self.rows)))), unsorted(c, again)
             verdict = compare(asked, again, extras_count=extras_count)
             if not verdict.ok and self.lineage.wavering:
                 return compare_steady(asked, again, self.lineage.wavering, extras_count)
