@@ -75,9 +75,8 @@ class Pivot(Query):
 
     def rows(self, judge: Oracle) -> Rows:
         below = self.child.kinds
-        rows = judge.rows(self.child)
-        groups: dict[Any, Rows] = {} if self.others else ({(): []} if rows else {})
-        for row in rows:
+        groups: dict[Any, Rows] = {} if self.others else {(): []}
+        for row in judge.rows(self.child):
             groups.setdefault(tuple(key(below[i], row[0][i]) for i in self.others), []).append(row)
         result: Rows = []
         for group in groups.values():
