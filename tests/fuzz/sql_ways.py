@@ -57,6 +57,8 @@ def columns(check: Check, expected: Rows) -> None:
     every = Counter(name for name, _ in check.by_table(oracle.merged(expected)))
     assert all(found[name] <= every[name] for name in found), "columns: more than the row's witnesses"
     assert trace.exact, f"columns: {trace.notes}"
+    if not check.gives_again(oracle.merged(expected)):
+        return
     assert trace.verify().ok, "verify of a column"
     kind = check.query.kinds[at]
     again = Counter(oracle.key(kind, row[0]) for row in trace.replay().collect())
