@@ -27,7 +27,7 @@ from pyspark.sql import SparkSession
 
 import jvm
 import whence
-from fuzz import actor_graphs, rdd_local, rdd_programs, sql_many, sql_queries
+from fuzz import actor_graphs, rdd_local, rdd_programs, sql_making, sql_many, sql_queries
 
 PER_ROUND = 50
 
@@ -75,8 +75,8 @@ def one_round(w: whence.Session, home: Path, number: int, count: int, tally: sql
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
     )
-    @given(sql_queries.cases())
-    def run(case: sql_queries.Case) -> None:
+    @given(sql_making.cases())
+    def run(case: sql_making.Case) -> None:
         sql_queries.check(w, case, home, tally)
 
     run()

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import whence
+from fuzz import sql_making, sql_queries
 from fuzz import sql_oracle as oracle
-from fuzz import sql_queries
 
 T = TypeVar("T")
 QUERIES = 10  # over one set of tables
@@ -51,18 +51,18 @@ def drawn(number: int, strategy: st.SearchStrategy[T], count: int) -> list[T]:
     return found[-count:]
 
 
-def cases(number: int, ways: int) -> list[sql_queries.Case]:
-    tables = {f"t{i}": table for i, table in enumerate(drawn(number, sql_queries.some_table(), 6)[-3:])}
-    tables = sql_queries.with_readings(tables)
-    made = drawn(number, sql_queries.cases(tables=tables), 3 * QUERIES)
-    counted = [(case, sql_queries.rows_of(case)) for case in made]
+def cases(number: int, ways: int) -> list[sql_making.Case]:
+    tables = {f"t{i}": table for i, table in enumerate(drawn(number, sql_making.some_table(), 6)[-3:])}
+    tables = sql_making.with_readings(tables)
+    made = drawn(number, sql_making.cases(tables=tables), 3 * QUERIES)
+    counted = [(case, sql_making.rows_of(case)) for case in made]
     # Of a query without rows there is little to ask.
     some, none = (
         [case for case, count in counted if count is not None and bool(count) is has] for has in (True, False)
     )
     chosen = [*some[: QUERIES - _EMPTY], *none, *some[QUERIES - _EMPTY :]][:QUERIES]
-    all_ways = sql_queries.WAYS * 2
-    first = [(number + n) % len(sql_queries.WAYS) for n in range(QUERIES)]
+    all_ways = sql_making.WAYS * 2
+    first = [(number + n) % len(sql_making.WAYS) for n in range(QUERIES)]
     return [replace(case, ways=all_ways[at : at + ways]) for case, at in zip(chosen, first, strict=False)]
 
 
@@ -108,7 +108,7 @@ class Run:
         if number % 10 == 0:
             self._say(f"at {number}")
 
-    def _tell(self, name: str, case: sql_queries.Case, error: Exception) -> None:
+    def _tell(self, name: str, case: sql_making.Case, error: Exception) -> None:
         with self._lock:
             self.wrong.append(name)
             print(f"WRONG {name}: make fuzz ARGS='many --only {name}'\n{type(error).__name__}: {str(error)[:700]}")
@@ -143,7 +143,7 @@ def main(session: Any) -> None:
     parser.add_argument(
         "--threads", type=int, default=1, help="two processes, of other seeds, are faster than two threads"
     )
-    parser.add_argument("--ways", type=int, default=1, help=f"in how many of {len(sql_queries.WAYS)} ways to ask")
+    parser.add_argument("--ways", type=int, default=1, help=f"in how many of {len(sql_making.WAYS)} ways to ask")
     parser.add_argument("--only", help="one query again, as it was printed: seed.number")
     options = parser.parse_args()
     first, count, only = options.first, options.count, None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timezone
 from decimal import Decimal
 from functools import reduce
 from itertools import count
@@ -29,6 +29,8 @@ TYPES = {
     "string": "STRING",
     "lcase": "STRING COLLATE UTF8_LCASE",
     "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "ntz": "TIMESTAMP_NTZ",
     "decimal": "DECIMAL(9,2)",
     "bool": "BOOLEAN",
     "binary": "BINARY",
@@ -39,6 +41,8 @@ TYPES = {
 }
 COLLATED = ("lcase", "deep")
 KINDS = tuple(TYPES)
+# A value that may come out otherwise the next time: it is shown, and nothing goes by it.
+SHOWN = "shown"
 
 
 class Tied(Exception):
@@ -50,6 +54,8 @@ class Tied(Exception):
 
 def key(kind: str, value: Value) -> Any:
     """Equal for values that Spark groups together, and in Spark's order; NULL comes first."""
+    if kind == SHOWN:
+        return ()
     if value is None:
         return (0,)
     if kind == "double":
@@ -81,6 +87,10 @@ def literal(kind: str, value: Value) -> str:
         return f"X'{bytes(value).hex()}'"
     if kind == "date":
         return f"DATE'{value.isoformat()}'"
+    if kind == "timestamp":
+        return f"TIMESTAMP'{value.astimezone(timezone.utc):%Y-%m-%d %H:%M:%S.%f}Z'"
+    if kind == "ntz":
+        return f"TIMESTAMP_NTZ'{value:%Y-%m-%d %H:%M:%S.%f}'"
     if kind == "array":
         return f"CAST(array({', '.join(literal('int', v) for v in value)}) AS ARRAY<BIGINT>)"
     if kind == "struct":
@@ -99,6 +109,13 @@ SOME: Mapping[str, tuple[Value, ...]] = {
     "string": (None, "", "a", "A", "b", "ä", " a"),
     "lcase": (None, "", "a", "A", "b", "B"),
     "date": (None, date(1, 1, 1), date(1969, 12, 31), date(2024, 2, 29)),
+    "timestamp": (
+        None,
+        datetime(2024, 3, 31, 1, 30),
+        datetime(2024, 3, 31, 2, 30),
+        datetime(2024, 3, 31, 2, 30, 0, 1000),
+    ),
+    "ntz": (None, datetime(2024, 3, 31, 2, 30), datetime(2024, 3, 31, 2, 30, 0, 1000)),
     "decimal": (None, Decimal("0.00"), Decimal("1.50"), Decimal("-1.50")),
     "bool": (None, True, False),
     "binary": (None, b"", b"\x00", b"\xff", b"a"),
@@ -307,24 +324,33 @@ class Exists(Query):
 
 @dataclass(eq=False)
 class Scalar(Query):
-    """Each row with a number beside it that a subquery counts: of all its rows, or of those that equal a column."""
+    """Each row with what a subquery counts beside it: of all its rows, or of those that equal a column."""
 
     left: Query
     right: Query
     columns: tuple[int, int] | None
+    call: Call | None = None  # count(*)
 
     @property
     def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
-        return (*self.left.kinds, "int")
+        return (*self.left.kinds, "int" if self.call is None else self.call.kind(self.right.kinds))
+
+
+WAVERS = ("first", "last", "any_value", "collect_list", "max_by")
 
 
 @dataclass(frozen=True)
 class Call:
-    function: str  # count, sum, min, max, count distinct
+    """`max_by`: by the first column. `any`: any value, of groups that have one only."""
+
+    function: str  # count, sum, min, max, count distinct, any, pandas_sum, or one of WAVERS
     at: int
+    where: Expression | None = None  # FILTER
 
     def kind(self, kinds: tuple[str, ...]) -> str:
-        return kinds[self.at] if self.function in ("min", "max") else "int"
+        if self.function in WAVERS:
+            return SHOWN
+        return kinds[self.at] if self.function in ("min", "max", "any") else "int"
 
 
 @dataclass(eq=False)
@@ -415,7 +441,8 @@ class Written(Query):
 
 
 def inputs(query: Query) -> list[Query]:
-    return [getattr(query, name) for name in ("child", "left", "right") if hasattr(query, name)]
+    found = [getattr(query, name) for name in ("child", "left", "right") if hasattr(query, name)]
+    return [*found, *getattr(query, "parts", ())]
 
 
 def flat(query: Query) -> Iterator[Query]:
@@ -425,7 +452,7 @@ def flat(query: Query) -> Iterator[Query]:
 
 
 def shown(query: Query, depth: int = 0) -> str:
-    own = {k: v for k, v in vars(query).items() if k not in ("child", "left", "right", "number")}
+    own = {k: v for k, v in vars(query).items() if k not in ("child", "left", "right", "parts", "number")}
     line = f"{'  ' * depth}{type(query).__name__} {own}"
     return "\n".join([line, *[shown(below, depth + 1) for below in inputs(query)]])
 
@@ -443,7 +470,8 @@ class Oracle:
     widened: bool = False
 
     def rows(self, query: Query) -> Rows:
-        found: Rows = getattr(self, "_" + type(query).__name__.lower())(query)
+        own: Callable[[Oracle], Rows] | None = getattr(query, "rows", None)  # one of sql_wider.py
+        found: Rows = getattr(self, "_" + type(query).__name__.lower())(query) if own is None else own(self)
         return found
 
     def _scan(self, q: Scan) -> Rows:
@@ -508,7 +536,8 @@ class Oracle:
                 kind = q.right.kinds[other]
                 found = [b for b in right if a[0][mine] is not None and b[0][other] is not None]
                 found = [b for b in found if key(kind, a[0][mine]) == key(kind, b[0][other])]
-            result.append(((*a[0], len(found)), merged([a, *found])))
+            value = len(found) if q.call is None else called(q.call, q.right.kinds, found)
+            result.append(((*a[0], value), merged([a, *found])))
         return result
 
     def _aggregate(self, q: Aggregate) -> Rows:
@@ -608,15 +637,22 @@ def keys_of(kinds: tuple[str, ...], row: Values) -> tuple[Any, ...]:
 
 
 def called(call: Call, kinds: tuple[str, ...], group: Rows) -> Value:
-    values = [row[call.at] for row, _ in group if row[call.at] is not None]
-    kind = kinds[call.at]
+    kind, where = kinds[call.at], call.where
+    entering = [row for row, _ in group if where is None or where.value(row) is True]
+    values = [row[call.at] for row in entering if row[call.at] is not None]
+    if call.function in WAVERS:
+        return None
+    if call.function == "any":
+        if len({repr(row[call.at]) for row in entering}) > 1:
+            raise Tied
+        return entering[0][call.at] if entering else None
     if call.function == "count":
         return len(values)
     if call.function == "count distinct":
         return len({key(kind, v) for v in values})
     if not values:
         return None
-    if call.function == "sum":
+    if call.function in ("sum", "pandas_sum"):
         return sum(values)
     best = min if call.function == "min" else max
     return best(values, key=lambda v: key(kind, v))
@@ -637,7 +673,8 @@ def numbered(query: Query, counter: Iterator[int] | None = None) -> Query:
 
 def sql(query: Query) -> str:
     """A query whose columns are c0, c1, ..."""
-    found: str = _TEXTS[type(query)](query)
+    own: Callable[[], str] | None = getattr(query, "text", None)  # one of sql_wider.py
+    found: str = _TEXTS[type(query)](query) if own is None else own()
     return found
 
 
@@ -681,16 +718,26 @@ def _exists(q: Exists) -> str:
 
 def _scalar(q: Scalar) -> str:
     where = "" if q.columns is None else f" WHERE l.c{q.columns[0]} = r.c{q.columns[1]}"
-    number = f"(SELECT count(*) FROM ({sql(q.right)}) r{where})"
+    call = "count(*)" if q.call is None else call_text(q.call, _names(q.right, "r."))
+    number = f"(SELECT {call} FROM ({sql(q.right)}) r{where})"
     return f"SELECT {_as([*_names(q.left, 'l.'), number])} FROM ({sql(q.left)}) l"
+
+
+def call_text(call: Call, names: tuple[str, ...]) -> str:
+    of = names[call.at]
+    texts = {
+        "count distinct": f"count(DISTINCT {of})",
+        "any": f"any_value({of})",
+        "max_by": f"max_by({of}, {names[0]})",
+        "pandas_sum": f"fuzz_sum({of})",
+    }
+    where = "" if call.where is None else f" FILTER (WHERE {call.where.text(names)})"
+    return texts.get(call.function, f"{call.function}({of})") + where
 
 
 def _aggregate(q: Aggregate) -> str:
     keys = [f"c{k}" for k in q.keys]
-    calls = [
-        f"count(DISTINCT c{call.at})" if call.function == "count distinct" else f"{call.function}(c{call.at})"
-        for call in q.calls
-    ]
+    calls = [call_text(call, _names(q.child)) for call in q.calls]
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     having = "" if q.having is None else f" HAVING count(*) > {q.having}"
     return f"SELECT {_as([*keys, *calls])} FROM ({sql(q.child)}){grouped}{having}"

@@ -133,6 +133,18 @@ QUERIES: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {
 }
 
 
+@pytest.mark.parametrize("name", ["days", "sums"])
+def test_each_row_of_several_appends_with_its_own_witnesses(session: whence.Session, home: Path, name: str) -> None:
+    """`outputs` shows the rows by columns that Spark had renamed."""
+    trace = session.backward(table(session, home, name).where("day in (1, 4) and shop = 0"))
+    rows = {row.output: (row.day, row.shop) for row in trace.outputs().collect()}
+    pairs = {(rows[row.output], row.rid) for _, frame in trace.witnesses_per_output() for row in frame.collect()}
+    assert pairs == {((4, 0), 4), ((1, 0), 16), ((4, 0), 24), ((1, 0), 36)}
+    assert sorted(row.output for row in trace.associations().collect()) == sorted(
+        {"days": 1, "sums": 2}[name] * [*rows]
+    )
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_witnesses_are_those_of_all_appends(
     session: whence.Session, home: Path, monkeypatch: pytest.MonkeyPatch, name: str

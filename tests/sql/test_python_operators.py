@@ -206,6 +206,24 @@ def test_functions_inside_other_operators(w: whence.Session, t: DataFrame) -> No
     )
 
 
+def test_groups_in_several_partitions(w: whence.Session, t: DataFrame) -> None:
+    """Spark's own position of a row is wrong right above an aggregate in Python: two partitions count from 0."""
+
+    @F.pandas_udf("bigint")  # type: ignore[call-overload]
+    def total(v: pd.Series) -> int:
+        return int(v.sum())
+
+    sums = t.repartition(4, "rid").groupBy("rid").agg(total("rid").alias("sum"))
+    expected = [((n, n), of(n)) for n in range(4)] + [((4, 8), of(4))]
+    check(w, sums, expected)
+    check(w, sums.where("rid < 3"), expected[:3])
+
+    def same(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        yield from frames
+
+    check(w, sums.mapInPandas(same, "rid long, sum long"), expected)
+
+
 def test_functions_over_arrow(w: whence.Session, t: DataFrame) -> None:
     """Python functions whose rows travel as Arrow are functions of the row like any other."""
     twice = F.udf(lambda v: v * 2, "bigint", useArrow=True)

@@ -38,6 +38,17 @@ def numbers(w: whence.Session, *values: int) -> DataFrame:
     return w.spark.createDataFrame([(value,) for value in values], "n int").coalesce(1)
 
 
+def test_a_column_read_as_two_types_is_proven(w: whence.Session, tmp_path: Path) -> None:
+    """`verify` held the number of one reading against the text of the other, and called the sources wrong."""
+    path = str(tmp_path / "parted")
+    w.spark.range(6).selectExpr("id", "id % 3 AS part").write.partitionBy("part").parquet(path)
+    numbers = w.spark.read.parquet(path)
+    texts = w.spark.read.schema("id bigint, part string").parquet(path).withColumnRenamed("part", "text")
+    trace = w.backward(numbers.join(texts, "id").where("part = 1"))
+    assert sorted(map(tuple, trace["parted"].collect())) == [(1, 1), (4, 1)]
+    assert trace.verify().ok
+
+
 def test_a_file_read_in_two_ways_is_two_datasets(w: whence.Session, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text("name\nAda\nBob\nEve\n")

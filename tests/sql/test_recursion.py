@@ -53,6 +53,19 @@ def walks(edges: list[tuple[int, int, int]], at: int = 0) -> Iterator[tuple[tupl
 
 
 @recursive
+def test_a_recursion_that_counts_up_ends(session: whence.Session, edges: list[tuple[int, int, int]]) -> None:
+    """Its rounds were counted on the first one's rows, and never ended."""
+    counted = session.spark.sql(
+        "with recursive r(n) as (select min(src) from rec_edge union all select n + 1 from r where n < 3) "
+        "select n from r"
+    )
+    trace = session.backward(counted.where("n = 2"))
+    assert trace["rec_edge"].count() == len(edges)
+    assert trace.exact
+    assert [row.n for row in trace.replay().collect()] == [2]
+
+
+@recursive
 def test_every_row_of_a_recursion_comes_from_the_ways_to_it(
     session: whence.Session, edges: list[tuple[int, int, int]]
 ) -> None:

@@ -159,6 +159,13 @@ class Catalyst(Subqueries, Lakes):
     def frame(self, plan: Plan) -> DataFrame:
         return DataFrame(self.dataset_of(self.spark._jsparkSession, plan), self.spark)
 
+    def with_position(self, plan: Plan, number: Expr) -> Plan:
+        """The rows with their positions behind them. Spark moves a projection into an aggregate right below it, and one
+        of Python's does not tell it then which partition it is in, so that rows of two partitions get one position.
+        Nothing moves through a sample, and this one takes all rows."""
+        apart = self.aggregates_in_python(plan)
+        return self.extend(self.plan_of(self.frame(plan).sample(False, 1.0, 0)) if apart else plan, [number])
+
     def is_cached(self, df: DataFrame) -> bool:
         """Whether Spark would take rows of this query, or of a part of it, from its cache."""
         return "InMemoryRelation" in df._jdf.queryExecution().withCachedData().toString()

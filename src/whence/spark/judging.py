@@ -120,6 +120,13 @@ class Judging(Making):
         for child in self.children(expr):
             self._user_functions_in(child, found)
 
+    def aggregates_in_python(self, plan: Plan) -> bool:
+        """Here or below."""
+        if not self.has_user_functions(plan):
+            return False
+        here = class_name(plan) == "Aggregate" and bool(self.user_functions(plan))
+        return here or any(self.aggregates_in_python(child) for child in self.children(plan))
+
     def calls_user(self, expr: Expr) -> bool:
         """Whether a function of the user's own is called in it."""
         found: list[str] = []

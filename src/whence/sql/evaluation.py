@@ -237,7 +237,7 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
     evaluation = Evaluation(lineage)
     if per_output:
         output = c.alias(c.position(), OUTPUT)
-        numbered = c.materialise(c.extend(plan, [output]))
+        numbered = c.materialise(c.with_position(plan, output))
         evaluation.output = output.toAttribute()
         evaluation.rows = numbered
         plan = c.plan_of(numbered)

@@ -50,7 +50,8 @@ def _rounds(c: Catalyst, node: Node) -> Plan | None:
             count += 1
             if count > MOST_ROUNDS:
                 return None
-            found = c.materialise(_after(c, recursion, c.plan_of(found)))
+            # Under new ids: of a plan that gives an attribute of its own leaf anew (n + 1 AS n), Spark keeps the old.
+            found = c.materialise(_after(c, tree_of(c, _copied(c, recursion)), c.plan_of(found)))
     branches = [_round(c, node, number) for number in range(max(count, 1))]
     named = [c.project([c.alias(a, a.name()) for a in c.output(branch)], branch) for branch in branches]
     united = named[0] if len(named) == 1 else c.union(named)

@@ -105,7 +105,9 @@ def with_sources(
     notes: list[str] = []
     for name, parts in readings.items():
         shown = sources[name]
-        columns = [column for column in shown.columns if all(column in part.columns for part in parts)]
+        # Of a column that one reading takes for a number and another for a text, the values differ by that alone.
+        alike = set(shown.dtypes).intersection(*[part.dtypes for part in parts])
+        columns = [column for column, kind in shown.dtypes if (column, kind) in alike]
         if len(set(columns)) < len(columns):
             continue  # two columns of one name cannot be asked for by it
         each = [part.select(*[_quoted(column) for column in columns]) for part in parts]

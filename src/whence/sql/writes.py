@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from whence.sql import facts, plans
 from whence.sql.alike_writes import merged
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back, why_copied
 from whence.sql.plans import NotRestored
@@ -340,10 +340,17 @@ def together(c: Catalyst, parts: Sequence[Plan], attrs: Sequence[Attr]) -> Plan:
     """What several writes put there, under the given attributes, which each part has."""
     if len(parts) == 1:
         return parts[0]
-    heads = [c.alias(a, a.name()) for a in c.output(parts[0])]
-    others = [c.project([c.alias(a, a.name()) for a in c.output(part)], part) for part in parts[1:]]
-    plan = c.union([c.project(heads, parts[0]), *others])
-    return c.project([c.alias_as(h.toAttribute(), a) for h, a in zip(heads, attrs, strict=True)], plan)
+    plan = c.union([_anew(c, part) for part in parts])
+    return c.project([c.alias_as(h, a) for h, a in zip(c.output(plan), attrs, strict=True)], plan)
+
+
+def _anew(c: Catalyst, part: Plan) -> Plan:
+    """The same under attributes of its own: of one that stands twice in a plan, Spark renames the upper."""
+    if class_name(part) != "Project":
+        return c.project([c.alias(a, a.name()) for a in c.output(part)], part)
+    named = c.items(part.projectList())
+    (below,) = c.children(part)
+    return c.project([c.alias(e.child() if class_name(e) == "Alias" else e, e.name()) for e in named], below)
 
 
 def _any_writes(c: Catalyst) -> bool:

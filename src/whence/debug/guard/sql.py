@@ -242,7 +242,7 @@ class SqlSearch:
         left, right = c.children(plan)
         condition = plan.condition().get() if plan.condition().isDefined() else None
         number = c.alias(c.position(), "whence_number")
-        numbered = c.plan_of(c.materialise(c.extend(left, [number])))
+        numbered = c.plan_of(c.materialise(c.with_position(left, number)))
         pairs = self.raising.frame(
             c.project([number.toAttribute(), *c.output(left)], c.join(numbered, right, "inner", condition))
         )

@@ -205,7 +205,7 @@ class _Minimizing:
     def _number(self, reading: _Reading, plan: Plan, keep: bool) -> list[Range]:
         """Number the rows of a reading, from the next number on."""
         c = self._c
-        plan = c.extend(plan, [c.alias(c.position(), _POSITION)])
+        plan = c.with_position(plan, c.alias(c.position(), _POSITION))
         frame = c.frame(c.keep(plan).plan if keep else plan)
         # Spark numbers the rows of a partition in sequence, so that counts tell all positions
         part = F.shiftright(F.col(_POSITION), _IN_PARTITION).alias("part")

@@ -32,7 +32,7 @@ def map_batches(node: Node, build: Builder) -> Annotated:
         build.deferred = True
         plan = c.extend(node.plan, [c.alias_as(c.null(attr), attr) for attr in extra])
         return _found(build, node, plan, make_lookup(c, node, plan, block, [first, last], c.true))
-    kept = build.kept(node, "inputs", c.extend(block.annotated.plan, [number]))
+    kept = build.kept(node, "inputs", c.with_position(block.annotated.plan, number))
     inputs = [*c.output(node.children[0].plan), at]
     function = wrapped(c, node.plan.functionExpr(), wrap, extra, inputs)
     outputs = c.seq([*c.output(node.plan), *extra])
