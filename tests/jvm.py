@@ -5,9 +5,10 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
 - The first compiler alone has 48 MB for its code by default. What did not fit was thrown out, and compiled again.
 - Spark's classes are parsed and verified at every start. An archive has them ready (`python tests/jvm.py` makes it).
 - py4j looks for `jvm.functions` as a class of every package that PySpark imports, in every jar, each time it is named.
-- Before it runs a function of Scala's Spark parses the class around it, to cut off what the Scala shell left in it. There
-  is no such shell here, and a quarter of the JVM's time went into that. A class that leaves functions alone stands in
-  for that one (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
+- Of all that Python tells the JVM a third is that it dropped an object, each by a message of its own.
+- Before it runs a function of Scala's, Spark parses the class around it, to cut off what a Scala shell left in it. No
+  such shell is here, and a quarter of the JVM's time went into that. A class that leaves functions alone stands in for
+  Spark's (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.clientserver import DEFAULT_WORKER_SLEEP_TIME, SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+from py4j.protocol import MEMORY_COMMAND_NAME, MEMORY_DEL_SUBCOMMAND_NAME
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -53,6 +58,7 @@ SETTINGS = {
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
 }
+TOGETHER = 200  # objects in one message; the answers must fit a socket's buffer
 _CLEANER = "org/apache/spark/util/SparkClosureCleaner$"
 _LEAVE_ALONE = """
 package org.apache.spark.util;
@@ -138,6 +144,39 @@ def _remembered(self: Any, name: str) -> Any:
     return found
 
 
+def forget_together() -> None:
+    """From now on the JVM is told of many dropped objects at once. Gateways that are there already stay as they are."""
+    FinalizerWorker.run = _forget
+
+
+def _forget(self: Any) -> None:
+    while True:
+        gone: dict[Any, list[str]] = defaultdict(list)
+        for _ in range(min(len(self.deque), TOGETHER)):
+            task = self.deque.pop()  # only this thread takes
+            if task == SHUTDOWN_FINALIZER_WORKER:
+                return  # with the gateway, all objects go
+            client, target = task
+            gone[client].append(f"{MEMORY_COMMAND_NAME}{MEMORY_DEL_SUBCOMMAND_NAME}{target}\ne\n")
+        for client, commands in gone.items():
+            if client.is_connected:
+                _told(client, commands)
+        if sum(map(len, gone.values())) < TOGETHER:
+            time.sleep(DEFAULT_WORKER_SLEEP_TIME)
+
+
+def _told(client: Any, commands: list[str]) -> None:
+    """As py4j does it, but all are sent before the first is answered. What fails is left, as py4j leaves it."""
+    try:
+        connection = client._get_connection()
+        connection.socket.sendall("".join(commands).encode())
+        for _ in commands:
+            connection.stream.readline()
+        client._give_back_connection(connection)
+    except Exception:
+        return
+
+
 def make_quick_jar() -> None:
     """With Janino, the compiler that Spark brings. Not where Spark's own class is another one, as it is in 3.5."""
     jars = Path(pyspark.__file__).parent / "jars"
@@ -145,7 +184,9 @@ def make_quick_jar() -> None:
         there = f"{_CLEANER}.class" in own.namelist()
         if not there or b"(Ljava/lang/Object;ZZ)Ljava/lang/Object;" not in own.read(f"{_CLEANER}.class"):
             return
-    compiler = os.pathsep.join(str(jar) for name in ("janino", "commons-compiler") for jar in jars.glob(f"{name}-*.jar"))
+    compiler = os.pathsep.join(
+        str(jar) for name in ("janino", "commons-compiler") for jar in jars.glob(f"{name}-*.jar")
+    )
     java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
     with tempfile.TemporaryDirectory() as home:
         source, compiled = Path(home) / "SparkClosureCleaner$.java", Path(home) / f"{_CLEANER}.class"
