@@ -10,10 +10,11 @@ JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 QUICK = $(JAVA) && $(BIN)/python tests/jvm.py
 BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors guard minimize arrays chunks page serve yesterday appends growth
 
-# Tests that need other programs, or executors and sessions of their own: real, and slower than the rest.
+# Tests that need other programs, or executors, sessions and runs of pytest of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \
 	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py \
-	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/page
+	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/rdd/test_pyspark_doctests.py \
+	tests/test_lanes.py tests/test_examples_are_the_same.py tests/page
 # `make test WITH=services` runs them too, in a lane beside the others, while these compute.
 BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
 # `make test WITH="services coverage"` says which lines all of them reach, too.

@@ -57,6 +57,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     for name, value in jvm.environment().items():
         os.environ.setdefault(name, value)
     jvm.remember_names()
+    jvm.forget_together()
     os.environ.pop("WHENCE_KEY", None)
     os.environ["XDG_CONFIG_HOME"] = str(session.config._tmp_path_factory.mktemp("config"))  # type: ignore[attr-defined]
 
@@ -96,6 +97,8 @@ TINY = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    # Rows of a plan, and small files, are one task.
+    "spark.sql.leafNodeDefaultParallelism": "1",
 }
 
 

@@ -5,6 +5,10 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
 - The first compiler alone has 48 MB for its code by default. What did not fit was thrown out, and compiled again.
 - Spark's classes are parsed and verified at every start. An archive has them ready (`python tests/jvm.py` makes it).
 - py4j looks for `jvm.functions` as a class of every package that PySpark imports, in every jar, each time it is named.
+- Of all that Python tells the JVM a third is that it dropped an object, each by a message of its own.
+- Before it runs a function of Scala's, Spark parses the class around it, to cut off what a Scala shell left in it. No
+  such shell is here, and a quarter of the JVM's time went into that. A class that leaves functions alone stands in for
+  Spark's (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
 """
 
 from __future__ import annotations
@@ -15,11 +19,16 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
+import zipfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.clientserver import DEFAULT_WORKER_SLEEP_TIME, SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+from py4j.protocol import MEMORY_COMMAND_NAME, MEMORY_DEL_SUBCOMMAND_NAME
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -49,6 +58,17 @@ SETTINGS = {
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "1000",
 }
+TOGETHER = 200  # objects in one message; the answers must fit a socket's buffer
+_CLEANER = "org/apache/spark/util/SparkClosureCleaner$"
+_LEAVE_ALONE = """
+package org.apache.spark.util;
+public final class SparkClosureCleaner$ {
+  public static final SparkClosureCleaner$ MODULE$ = new SparkClosureCleaner$();
+  public Object clean(Object function, boolean check, boolean transitively) { return function; }
+  public boolean clean$default$2() { return true; }
+  public boolean clean$default$3() { return true; }
+}
+"""
 _WARM = """
 import tempfile
 from pyspark.sql import SparkSession
@@ -79,13 +99,23 @@ def archive() -> Path:
     """Where the classes of this Spark and this Java stand; an archive fits no other."""
     java = Path(os.environ.get("JAVA_HOME", "")) / "release"
     release = java.read_text() if java.is_file() else ""
-    key = hashlib.sha256(f"{pyspark.__file__} {pyspark.__version__} {release}".encode()).hexdigest()[:12]
+    facts = f"{pyspark.__file__} {pyspark.__version__} {release} {_LEAVE_ALONE}"
+    key = hashlib.sha256(facts.encode()).hexdigest()[:12]
     return Path(sys.prefix) / f"spark-classes-{key}.jsa"
+
+
+def quick_jar() -> Path:
+    return archive().with_suffix(".jar")
+
+
+def in_front() -> str:
+    """What is looked for before Spark's own classes; an archive fits no other JVM than one with the same."""
+    return f"-Xbootclasspath/a:{quick_jar()}" if quick_jar().exists() else ""
 
 
 def environment() -> dict[str, str]:
     """What PySpark reads before it starts a JVM. A program's own settings go before these."""
-    options = f"{OPTIONS} {YOUNG}"
+    options = f"{OPTIONS} {YOUNG} {in_front()}"
     if archive().exists() and archive().stat().st_size:
         # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
         options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
@@ -114,26 +144,96 @@ def _remembered(self: Any, name: str) -> Any:
     return found
 
 
+def forget_together() -> None:
+    """From now on the JVM is told of many dropped objects at once. Gateways that are there already stay as they are."""
+    FinalizerWorker.run = _forget
+
+
+def _forget(self: Any) -> None:
+    while True:
+        gone: dict[Any, list[str]] = defaultdict(list)
+        for _ in range(min(len(self.deque), TOGETHER)):
+            task = self.deque.pop()  # only this thread takes
+            if task == SHUTDOWN_FINALIZER_WORKER:
+                return  # with the gateway, all objects go
+            client, target = task
+            gone[client].append(f"{MEMORY_COMMAND_NAME}{MEMORY_DEL_SUBCOMMAND_NAME}{target}\ne\n")
+        for client, commands in gone.items():
+            if client.is_connected:
+                _told(client, commands)
+        if sum(map(len, gone.values())) < TOGETHER:
+            time.sleep(DEFAULT_WORKER_SLEEP_TIME)
+
+
+def _told(client: Any, commands: list[str]) -> None:
+    """As py4j does it, but all are sent before the first is answered. What fails is left, as py4j leaves it."""
+    try:
+        connection = client._get_connection()
+        connection.socket.sendall("".join(commands).encode())
+        for _ in commands:
+            connection.stream.readline()
+        client._give_back_connection(connection)
+    except Exception:
+        return
+
+
+def make_quick_jar() -> None:
+    """With Janino, the compiler that Spark brings. Not where Spark's own class is another one, as it is in 3.5."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    with zipfile.ZipFile(next(jars.glob("spark-core_*.jar"))) as own:
+        there = f"{_CLEANER}.class" in own.namelist()
+        if not there or b"(Ljava/lang/Object;ZZ)Ljava/lang/Object;" not in own.read(f"{_CLEANER}.class"):
+            return
+    compiler = os.pathsep.join(
+        str(jar) for name in ("janino", "commons-compiler") for jar in jars.glob(f"{name}-*.jar")
+    )
+    java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
+    with tempfile.TemporaryDirectory() as home:
+        source, compiled = Path(home) / "SparkClosureCleaner$.java", Path(home) / f"{_CLEANER}.class"
+        source.write_text(_LEAVE_ALONE)
+        command = [java, "-cp", compiler, "org.codehaus.commons.compiler.samples.CompilerDemo", "-d", home, str(source)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if not compiled.exists():
+            print(f"{source.name} could not be compiled, and the tests do without:\n{ran.stderr[-2000:]}")
+            return
+        part = quick_jar().with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(part, "w") as jar:
+            jar.write(compiled, f"{_CLEANER}.class")
+        part.replace(quick_jar())
+
+
 def make_archive() -> None:
     """Once in an environment, in less than half a minute. Where it cannot be made, the tests run without it."""
     made = archive()
     if made.exists():
         return
     print("making an archive of Spark's classes, from which JVMs start in half the time", flush=True)
+    make_quick_jar()
+    wrong = _archived(made)
+    if wrong and quick_jar().exists():
+        print(f"Spark does not run with {quick_jar().name}, and the tests do without:\n{wrong}")
+        quick_jar().unlink()
+        wrong = _archived(made)
+    if wrong:
+        print(f"it could not be made, and the tests do without:\n{wrong}")
+        made.touch()  # not tried again
+
+
+def _archived(made: Path) -> str:
+    """Nothing, or what went wrong."""
     with tempfile.TemporaryDirectory() as home:
         part = Path(home) / "classes.jsa"
-        options = f"{OPTIONS} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        options = f"{OPTIONS} {in_front()} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
         words = shlex.join(["--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
         surroundings = {**os.environ, "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, "-c", _WARM]
         ran = subprocess.run(command, env=surroundings, cwd=home, capture_output=True, text=True, check=False)
-        if not part.exists():
-            print(f"it could not be made, and the tests do without:\n{ran.stderr[-2000:]}")
-            made.touch()  # not tried again
-            return
+        if ran.returncode or not part.exists():
+            return ran.stderr[-2000:] or "no archive was written"
         target = made.with_suffix(f".{os.getpid()}")
         target.write_bytes(part.read_bytes())
         target.replace(made)
+    return ""
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import whence
 from releases import has, since
 from whence.debug.guard.culprit import Culprit
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 
 @pytest.fixture(scope="module")
 def orders(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:

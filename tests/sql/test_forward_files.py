@@ -12,6 +12,8 @@ from pyspark.sql import functions as F
 
 import whence
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 LEFT = [(1, "x", 5), (2, "x", None), (3, "y", 5), (4, None, 1), (5, "z", 2), (1, "x", 5)]
 RIGHT = [(10, "x", 1), (11, "x", 2), (12, "z", 2), (13, None, 3)]
 

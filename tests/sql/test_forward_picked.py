@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 import whence
 from whence.sql import forward
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 ITEMS = [(i, i % 7, None if i % 11 == 0 else i % 5) for i in range(40)]
 THINGS = [(k, "abc"[k % 3]) for k in range(7)]
 

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 import whence
 from whence.sql.recursion import MOST_ROUNDS
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 RELEASE = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 recursive = pytest.mark.skipif(RELEASE < (4, 1), reason="WITH RECURSIVE came with Spark 4.1")
 

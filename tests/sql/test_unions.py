@@ -24,8 +24,10 @@ def birds(tiny: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def bees(tiny: SparkSession) -> DataFrame:
-    # A range and local data are told by different numbers of columns of identity.
-    tiny.createDataFrame([(100 + i, i % 2) for i in range(6)], "id bigint, k bigint").createOrReplaceTempView("bees")
+    # A range and an RDD are told by different numbers of columns of identity. Every branch reads it with a worker of
+    # Python's for each partition: one is enough.
+    rows = tiny.sparkContext.parallelize([(100 + i, i % 2) for i in range(6)], 1)
+    tiny.createDataFrame(rows, "id bigint, k bigint").createOrReplaceTempView("bees")
     return tiny.table("bees")
 
 

@@ -1,0 +1,78 @@
+"""What the suite changes about its JVM and about py4j leaves nothing out."""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from typing import Any
+
+import pytest
+from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
+from pyspark.sql import SparkSession
+
+import jvm
+
+
+class Client:
+    """Takes what py4j's own would send, and answers each command."""
+
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.sent: list[bytes] = []
+        self.given_back = 0
+        self.socket = self
+        self.stream: Any = None
+
+    def sendall(self, message: bytes) -> None:
+        self.sent.append(message)
+        self.stream = io.BytesIO(b"!yv\n" * message.count(b"\ne\n"))
+
+    def _get_connection(self) -> Client:
+        return self
+
+    def _give_back_connection(self, connection: Client) -> None:
+        assert connection is self
+        assert connection.stream.read() == b"", "every answer was taken"
+        self.given_back += 1
+
+
+def test_many_dropped_objects_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FinalizerWorker, "run", FinalizerWorker.run)
+    jvm.forget_together()
+    client, closed = Client(), Client()
+    closed.is_connected = False
+    count = jvm.TOGETHER + 5
+    dropped: deque[Any] = deque()
+    for number in range(count):
+        dropped.appendleft((client, f"o{number}"))
+    dropped.appendleft((closed, "o1"))
+
+    def ends(seconds: float) -> None:
+        assert not dropped, "it only waits when nothing is left"
+        dropped.appendleft(SHUTDOWN_FINALIZER_WORKER)
+
+    monkeypatch.setattr(jvm.time, "sleep", ends)
+    FinalizerWorker(dropped).run()
+    assert b"".join(client.sent).decode() == "".join(f"m\nd\no{number}\ne\n" for number in range(count))
+    assert (len(client.sent), client.given_back) == (2, 2)
+    assert not closed.sent
+
+
+def test_the_jvm_knows_no_object_that_python_dropped(spark: SparkSession) -> None:
+    """The real one, as soon as it was told."""
+    gateway: Any = spark.sparkContext._gateway
+    made: Any = gateway.jvm.java.util.ArrayList()
+    client, target = gateway._gateway_client, made._target_id
+    assert made.size() == 0
+    jvm._told(client, [f"m\nd\n{target}\ne\n"] * 3)
+    with pytest.raises(Exception, match=target):
+        made.size()
+    assert gateway.jvm.java.util.ArrayList().size() == 0, "the connection goes on"
+
+
+def test_functions_of_scala_are_left_alone(spark: SparkSession) -> None:
+    if not jvm.quick_jar().exists():
+        pytest.skip("`python tests/jvm.py` has not made its jar")
+    cleaner: Any = spark._jvm.java.lang.Class.forName("org.apache.spark.util.SparkClosureCleaner$")  # type: ignore[union-attr]
+    assert cleaner.getClassLoader() is None, "that of the jar, which is looked for first"
+    assert spark.range(5).selectExpr("sum(id)").first()[0] == 10  # type: ignore[index]
