@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from whence.spark import iceberg_readings
 from whence.spark.construct import Plan, class_name, remembered, to_list
 from whence.spark.files import Files
 from whence.spark.release import Release
@@ -99,12 +100,14 @@ class Lakes(Files):
     # --- which version a plan reads
 
     def version_of(self, leaf: Plan) -> Version | None:
-        """The version that a plan was made with; None of other tables, and of what Iceberg tells about a table."""
+        """The version that a plan was made with; None of other tables, of what Iceberg tells about a table, and where
+        only a part of the rows of its versions is read."""
         return remembered(leaf, "version", lambda: self._version_of(leaf))
 
     def _version_of(self, leaf: Plan) -> Version | None:
         if class_name(leaf) == "DataSourceV2Relation":
-            return self._iceberg_version(leaf) if self.is_iceberg(leaf) else None
+            whole = self.is_iceberg(leaf) and not iceberg_readings.part_of(leaf)
+            return self._iceberg_version(leaf) if whole else None
         if not self.is_file_scan(leaf) or not self._kind_of_index(leaf).startswith(_INDEX):
             return None
         snapshot = leaf.relation().location().snapshotAtAnalysis()
@@ -118,14 +121,21 @@ class Lakes(Files):
 
     def _iceberg_version(self, leaf: Plan) -> Version:
         table = leaf.table().table()
-        number = leaf.table().snapshotId()
+        number = iceberg_readings.snapshot_named(leaf)
         if number is None:
             newest = self._newest_snapshot(leaf)
             number = 0 if newest is None else int(newest.snapshotId())
         uuid = str(table.uuid().toString())
         named = leaf.catalog().isDefined() and leaf.identifier().isDefined()
         name = self.name_parts_of_relation(leaf) if named else []
-        return Version(ICEBERG, uuid, int(number), f"iceberg:{uuid}", tuple(name), str(table.location()))
+        return Version(ICEBERG, uuid, number, f"iceberg:{uuid}", tuple(name), str(table.location()))
+
+    def part_read(self, leaf: Plan) -> tuple[tuple[str, str], ...]:
+        """The options by which only a part of an Iceberg table's rows is read; empty of all else."""
+        return iceberg_readings.part_of(leaf) if self.is_iceberg(leaf) else ()
+
+    def place_of_part(self, leaf: Plan) -> str:
+        return f"iceberg:{leaf.table().table().uuid().toString()}"
 
     def version_read(self, leaf: Plan) -> Version | None:
         """The version that Spark would read now by a plan, which may be of before the table went on."""
@@ -193,15 +203,15 @@ class Lakes(Files):
         return remembered(relation, "is_iceberg", look)
 
     def iceberg_snapshot(self, relation: Plan) -> tuple[int, int] | None:
-        """The newest snapshot of an Iceberg table or branch, which this reads, and its time (ms); None if a given one
-        is read."""
-        if not self.is_iceberg(relation) or relation.table().snapshotId() is not None:
+        """The newest snapshot of an Iceberg table or branch, which this reads, and its time (ms); None if what is read
+        stays the same whatever is committed."""
+        if not self.is_iceberg(relation) or iceberg_readings.is_fixed(relation):
             return None
         snapshot = self._newest_snapshot(relation)
         return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
 
     def _newest_snapshot(self, relation: Plan) -> Any:
-        branch = relation.table().branch()
+        branch = iceberg_readings.branch_named(self.spark, relation)
         table = relation.table().table()
         return table.currentSnapshot() if branch is None else table.snapshot(branch)
 
@@ -215,8 +225,10 @@ class Lakes(Files):
     def _at_snapshot(self, relation: Plan, number: int) -> Plan:
         table = relation.table()
         inner = table.table()
-        if table.snapshotId() is not None or inner.snapshot(number).schemaId() != inner.schema().schemaId():
-            return relation  # it is read so already, or its columns have changed since
+        if iceberg_readings.is_fixed(relation) or iceberg_readings.is_named_from_outside(self.spark, relation):
+            return relation  # it is read so already, or Iceberg takes no second name for what is read
+        if inner.snapshot(number).schemaId() != inner.schema().schemaId():
+            return relation  # its columns have changed since
         try:
             return self.copy(relation, table=table.copyWithSnapshotId(number))
         except (Py4JError, TypeError):  # another release: what is read is looked at before and after
@@ -273,17 +285,23 @@ class Lakes(Files):
 
     def _row_ids_of(self, leaf: Plan) -> str | None:
         version = self.version_of(leaf)
-        if version is None:
+        if version is None and not self.part_read(leaf):
             return None
-        if version.kind == DELTA:
+        if version is not None and version.kind == DELTA:
             told = str(leaf.withMetadataColumns().schema().simpleString())
             return DELTA if all(f"{name}:bigint" in told for name in ROW_IDS[DELTA]) else None
         names = {str(a.name()) for a in to_list(leaf.withMetadataColumns().output())}
         if not set(ROW_IDS[ICEBERG]) <= names:
             return None
         # Of a snapshot from before the table kept row ids, there are none.
-        snapshot = leaf.table().table().snapshot(version.number) if version.number else None
+        number = self._last_read(leaf) if version is None else version.number
+        snapshot = leaf.table().table().snapshot(number) if number else None
         return ICEBERG if snapshot is not None and snapshot.firstRowId() is not None else None
+
+    def _last_read(self, leaf: Plan) -> int:
+        """Of a part: the newest snapshot that it has rows of."""
+        last = iceberg_readings.options_of(leaf).get("end-snapshot-id")
+        return self._iceberg_version(leaf).number if last is None else int(last)
 
     def same_rows_since(self, leaf: Plan, first: int, last: int) -> bool:
         """Whether version `last` of the table has the rows of version `first`: files were rewritten at most."""
@@ -297,9 +315,9 @@ class Lakes(Files):
 
     def commit_of(self, leaf: Plan, number: int) -> Commit | None:
         """What made a version of the table that `leaf` reads; None if its log does not know (any more)."""
-        version = self.version_of(leaf)
-        assert version is not None
-        if version.kind == DELTA:
+        if not self.is_iceberg(leaf):
+            version = self.version_of(leaf)
+            assert version is not None
             return self._delta_commit(version.place, number)
         snapshot = leaf.table().table().snapshot(number) if number else None
         if snapshot is None:

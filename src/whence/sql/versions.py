@@ -177,4 +177,6 @@ def _state(c: Catalyst, leaf: Node) -> object:
     version = c.version_of(plan)
     if version is not None:
         return version.number
+    if leaf.kind == "DataSourceV2Relation":
+        return c.part_read(plan)
     return frozenset(c.files_of(plan).items()) if c.is_file_scan(plan) else None

@@ -199,6 +199,11 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage, holding: Holding | None =
         from whence.sql.lake_writes import beneath_version  # which goes on from version to version as this does
 
         return beneath_version(c, leaf, passage)
+    if c.part_read(leaf):
+        if passage.writes_to(c, c.place_of_part(leaf)):
+            options = ", ".join(f"{name}={value}" for name, value in c.part_read(leaf))
+            passage.end(_name(str(leaf.table().name())), f"only a part of its rows is read ({options})")
+        return None
     place = place_of(c, leaf)
     if place is None and not c.is_file_scan(leaf):
         return None

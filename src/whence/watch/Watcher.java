@@ -1215,6 +1215,14 @@ class Snapshot {
         out.append('}');
     }
 
+    /* Where tables are audited before they are published, the session's own branch stands for them, once it is there. */
+    private Object audited(Object table) throws Exception {
+        java.util.Map properties = (java.util.Map) call(table, "properties");
+        String branch = option(qe.sparkSession().conf().getOption("spark.wap.branch"));
+        boolean there = branch.length() > 0 && "true".equalsIgnoreCase(String.valueOf(properties.get("write.wap.enabled")));
+        return there && ((java.util.Map) call(table, "refs")).containsKey(branch) ? branch : null;
+    }
+
     private void v2table(Table table) {
         out.append("{\"c\":").append(quote(table.getClass().getSimpleName())).append(",\"class\":").append(quote(table.getClass().getName()));
         String name = "";
@@ -1262,6 +1270,9 @@ class Snapshot {
                 out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
                 Object pinned = field(shown, "snapshotId", "snapshotId");
                 Object branch = field(shown, "branch", "branch");
+                if (pinned == null && branch == null) {
+                    branch = audited(inner);
+                }
                 out.append(",\"ref\":").append(pinned != null || branch != null);
                 String[] found = Commits.ofIceberg(inner, pinned, branch, commits);
                 out.append(",\"version\":").append(quote(found[0])).append(",\"after\":").append(quote(found[1]));

@@ -185,7 +185,7 @@ REWRITING = "default_cache_iceberg"
 def of_v2(
     place: Place, table: Fields, catalog: Any, identifier: Any, options: Any, columns: tuple[tuple[str, str], ...]
 ) -> list[Seen]:
-    version = table.get("version")
+    version = _version_read(table, options)
     if table.get("ref") and identifier and _REFS.fullmatch(identifier["name"]) and identifier.get("namespace"):
         identifier = {"namespace": identifier["namespace"][:-1], "name": identifier["namespace"][-1]}
     if isinstance(table.get("table"), dict):
@@ -203,6 +203,18 @@ def of_v2(
     if location:
         return [Seen(*naming.of_path(location), "path", columns, (), version)]
     return of_options(f"{table.get('class', '')} {table.get('name', '')}", every, columns)
+
+
+# Options by which a reading picks another version of an Iceberg table than the newest, or rows of several.
+_OTHER_VERSIONS = {"snapshot-id", "branch", "tag", "as-of-timestamp", "start-snapshot-id", "end-snapshot-id"}
+
+
+def _version_read(table: Fields, options: Any) -> str | None:
+    """The version of a table that is read, where it is known."""
+    given = merged_options(options)
+    if table.get("ref") or not _OTHER_VERSIONS & given.keys():
+        return table.get("version")
+    return given.get("snapshot-id") if "location" in table else table.get("version")
 
 
 def of_identifier(

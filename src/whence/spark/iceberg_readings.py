@@ -1,0 +1,80 @@
+"""Which rows of an Iceberg table a plan reads. The table that the plan holds says it, or options of the reading do,
+which Spark hands on unread (`spark.read.option("branch", ...).table(...)`, `SELECT ... WITH (...)`), or a setting of
+the session in force while the plan runs (`spark.wap.branch`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from whence.spark.construct import Plan, remembered
+
+# Only what was appended between two snapshots, or files that somebody picked: no version of the table.
+_OF_A_PART = ("start-snapshot-id", "end-snapshot-id", "scan-task-set-id")
+_WAP_ENABLED, _WAP_BRANCH = "write.wap.enabled", "spark.wap.branch"
+
+
+def options_of(relation: Plan) -> dict[str, str]:
+    def look() -> dict[str, str]:
+        given = relation.options()
+        if given.isEmpty():
+            return {}
+        return {str(key).lower(): str(value) for key, value in dict(given.asCaseSensitiveMap()).items()}
+
+    return remembered(relation, "iceberg_options", look)
+
+
+def part_of(relation: Plan) -> tuple[tuple[str, str], ...]:
+    """What picks a part of the table's rows; empty where all rows of a snapshot are read."""
+    given = options_of(relation)
+    return tuple((name, given[name]) for name in _OF_A_PART if name in given)
+
+
+def is_fixed(relation: Plan) -> bool:
+    """Whether the same rows are read whatever is committed to the table."""
+    return snapshot_named(relation) is not None or "end-snapshot-id" in options_of(relation)
+
+
+def snapshot_named(relation: Plan) -> int | None:
+    """The snapshot that is asked for by number, tag or time; None where it is the newest one."""
+    table: Any = relation.table()
+    number = table.snapshotId()
+    if number is not None:
+        return int(number)
+    given = options_of(relation)
+    if "snapshot-id" in given:
+        return int(given["snapshot-id"])
+    if "tag" in given:
+        return int(table.table().snapshot(given["tag"]).snapshotId())
+    if "as-of-timestamp" in given:
+        at = int(given["as-of-timestamp"])
+        then = [one for one in list(table.table().history()) if int(one.timestampMillis()) <= at]
+        return int(then[-1].snapshotId()) if then else None
+    return None
+
+
+def branch_named(spark: SparkSession, relation: Plan) -> str | None:
+    """The branch that is read; None for the main one."""
+    table: Any = relation.table()
+    own = table.branch()
+    if own is not None:
+        return str(own)
+    given = options_of(relation)
+    return given["branch"] if "branch" in given else wap_branch(spark, relation)
+
+
+def is_named_from_outside(spark: SparkSession, relation: Plan) -> bool:
+    """Whether the branch is named by an option or a setting, of which the table that the plan holds knows nothing."""
+    return relation.table().branch() is None and branch_named(spark, relation) is not None
+
+
+def wap_branch(spark: SparkSession, relation: Plan) -> str | None:
+    """Where tables are audited before they are published, the session's branch stands for them, once it is there."""
+    name = spark.conf.get(_WAP_BRANCH, None)
+    if name is None:
+        return None
+    table: Any = relation.table().table()
+    if str(table.properties().get(_WAP_ENABLED)).lower() != "true":
+        return None
+    return name if table.refs().containsKey(name) else None
