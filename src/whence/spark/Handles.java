@@ -3,7 +3,9 @@ package whence;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Map;
 
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -19,6 +21,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.MapType;
@@ -51,12 +54,61 @@ public final class Handles {
         }
         StringBuilder told = new StringBuilder();
         for (int i = 0; i < nodes.size(); i++) {
-            Object node = nodes.get(i);
-            told.append(i == 0 ? "" : "\n").append(gateway.putNewObject(node)).append('\t');
-            told.append(node.getClass().getSimpleName()).append('\t').append(id(node)).append('\t').append(type(node));
-            told.append('\t').append(text(node)).append('\t').append(marks(node));
+            told.append(i == 0 ? "" : "\n").append(line(nodes.get(i)));
         }
         return told.toString();
+    }
+
+    private String line(Object node) {
+        return gateway.putNewObject(node) + '\t' + node.getClass().getSimpleName() + '\t' + id(node) + '\t'
+                + type(node) + '\t' + text(node) + '\t' + marks(node);
+    }
+
+    /** A plan with all below it, each node once however often it stands there. In front of its line stand the numbers of its
+     * inputs among the lines before it, and of what reads files a number that others have too which read the same. */
+    public String tree(Object plan) {
+        StringBuilder told = new StringBuilder();
+        open((TreeNode) plan, new IdentityHashMap(), new IdentityHashMap(), told);
+        return told.toString();
+    }
+
+    private int open(TreeNode node, Map known, Map read, StringBuilder told) {
+        Integer number = (Integer) known.get(node);
+        if (number != null) {
+            return number.intValue();
+        }
+        StringBuilder below = new StringBuilder();
+        scala.collection.Iterator all = node.children().iterator();
+        while (all.hasNext()) {
+            below.append(open((TreeNode) all.next(), known, read, told)).append(' ');
+        }
+        told.append(known.isEmpty() ? "" : "\n").append(below).append('\t').append(read(node, read)).append('\t');
+        told.append(line(node));
+        number = Integer.valueOf(known.size());
+        known.put(node, number);
+        return number.intValue();
+    }
+
+    /** The copies of a node that read one relation, by one name or by none, under other ids. */
+    private static String read(Object node, Map read) {
+        if (!(node instanceof LogicalRelation)) {
+            return "";
+        }
+        LogicalRelation one = (LogicalRelation) node;
+        List alike = (List) read.get(one.relation());
+        if (alike == null) {
+            alike = new ArrayList();
+            read.put(one.relation(), alike);
+        }
+        for (int i = 0; i < alike.size(); i++) {
+            LogicalRelation other = (LogicalRelation) ((Object[]) alike.get(i))[0];
+            if (one.catalogTable().equals(other.catalogTable()) && one.isStreaming() == other.isStreaming()) {
+                return (String) ((Object[]) alike.get(i))[1];
+            }
+        }
+        String number = read.size() + "." + alike.size();
+        alike.add(new Object[] {one, number});
+        return number;
     }
 
     public String children(Object node) {

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from whence.spark.allowed import CLASSES
 from whence.spark.catalyst import Catalyst, Plan
-from whence.spark.janino import jar_of, made
+from whence.spark.janino import object_of
 
 # A table of parameters has the number of the plan in front.
 PLAN = "__whence_plan"
 # Each plan is compared with the first of every group until it meets its own.
 _MOST_GROUPS = 20
-# Where a gateway keeps the loader of the class.
-_LOADER = "_whence_alike"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +33,7 @@ def alike(c: Catalyst, contents: Sequence[bytes], least: int) -> list[Alike]:
 
     What cannot be read, or has no plan for all of its form, is in none."""
     try:
-        reader = _reader(c)
+        reader = object_of(c.spark, "Alike")
         told = str(
             reader.read(bytearray().join(contents), " ".join(str(len(one)) for one in contents), CLASSES, _MOST_GROUPS)
         )
@@ -61,17 +58,3 @@ def _one(c: Catalyst, reader: Any, form: int, members: Sequence[int]) -> Alike |
     except Py4JJavaError:
         return None
     return Alike(members, template, c.local_table([number, *columns], reader.rows(form)))
-
-
-def _reader(c: Catalyst) -> Any:
-    jvm: Any = c.spark._jvm
-    gateway: Any = c.spark._sc._gateway
-    loader = vars(gateway).get(_LOADER)
-    if loader is None:
-        source = Path(__file__).with_name("Alike.java").read_text(encoding="utf-8")
-        urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
-        urls[0] = getattr(jvm, "java.io.File")(jar_of(c.spark, "alike", source)).toURI().toURL()
-        threads = getattr(jvm, "java.lang.Thread")
-        loader = getattr(jvm, "java.net.URLClassLoader")(urls, threads.currentThread().getContextClassLoader())
-        vars(gateway)[_LOADER] = loader
-    return made(c.spark, loader, "whence.Alike")

@@ -32,7 +32,7 @@ from whence.spark.construct import (
 )
 from whence.spark.executed import ExecutedQueries
 from whence.spark.lakes import Lakes
-from whence.spark.round_trips import handles_for
+from whence.spark.round_trips import handles_for, of_files
 from whence.spark.sessions import require_running
 from whence.spark.shared import shared
 from whence.spark.subqueries import Subqueries
@@ -420,7 +420,7 @@ class Catalyst(Subqueries, Lakes):
 
     def files(self, relation: Plan) -> list[str]:
         """Paths as `_metadata.file_path` spells them."""
-        return list(remembered(relation, "files", lambda: self._files(relation)))
+        return list(remembered(of_files(relation), "files", lambda: self._files(relation)))
 
     def hashes_of_texts(self, texts: Sequence[str]) -> list[int]:
         """`hash64_of_text` of many, computed on the driver in one query."""

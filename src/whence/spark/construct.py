@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from whence.spark.contents import Contents
 from whence.spark.release import release_of
-from whence.spark.round_trips import ID, handles_for, nodes, prepare
+from whence.spark.round_trips import ID, Known, handles_for, nodes, prepare
 from whence.spark.shared import OF_FRAMES, shared
 
 Plan: TypeAlias = JavaObject
@@ -67,7 +67,7 @@ def _class_of(node: JavaObject) -> str:
     return str(node.getClass().getSimpleName() if handles is None else handles.name(node))
 
 
-def remembered(handle: JavaObject, what: str, look: Callable[[], T]) -> T:
+def remembered(handle: JavaObject | Known, what: str, look: Callable[[], T]) -> T:
     """What `look` finds out, asked once for each handle: plans never change, and every look is a round trip."""
     name = f"whence_{what}"
     if name not in handle.__dict__:

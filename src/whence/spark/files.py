@@ -16,7 +16,7 @@ from whence.model.redact import names_secret, redact
 from whence.spark import statuses
 from whence.spark.allowed import CLASSES
 from whence.spark.construct import Plan, class_name, remembered, to_list
-from whence.spark.round_trips import handles_for
+from whence.spark.round_trips import handles_for, of_files
 from whence.spark.statuses import Listing, Status
 from whence.store import private
 
@@ -71,13 +71,13 @@ class Files(ABC):
         return [leaf for leaf in self.leaves(plan) if self.is_file_scan(leaf)]
 
     def is_file_scan(self, leaf: Plan) -> bool:
-        return remembered(leaf, "is_file_scan", lambda: self._is_file_scan(leaf))
+        return remembered(of_files(leaf), "is_file_scan", lambda: self._is_file_scan(leaf))
 
     def _is_file_scan(self, leaf: Plan) -> bool:
         return class_name(leaf) == "LogicalRelation" and self.is_a(leaf.relation(), _RELATION)
 
     def format_of(self, leaf: Plan) -> str:
-        return str(leaf.relation().toString()).lower()
+        return remembered(of_files(leaf), "format", lambda: str(leaf.relation().toString()).lower())
 
     def declared_fields(self, leaf: Plan) -> list[dict[str, Any]]:
         """The columns of a leaf's table, as the catalogue has them."""
@@ -88,12 +88,15 @@ class Files(ABC):
     def options_of(self, leaf: Plan, *, secrets: bool = False) -> dict[str, str]:
         """How the files are to be read. What is or holds a secret is left out, or, with `secrets`, is there too and all
         names are in lower case, for comparing."""
-        found = leaf.relation().options()
-        keys = [str(key) for key in to_list(found.keys().toSeq())]
+        told = remembered(of_files(leaf), "options", lambda: self._options_of(leaf))
         if secrets:
-            return {key.lower(): str(found.apply(key)) for key in keys}
-        told = {key: str(found.apply(key)) for key in keys if key not in ("path", "paths") and not names_secret(key)}
-        return {key: value for key, value in told.items() if redact(value) == value}
+            return {key.lower(): value for key, value in told.items()}
+        some = {key: value for key, value in told.items() if key not in ("path", "paths") and not names_secret(key)}
+        return {key: value for key, value in some.items() if redact(value) == value}
+
+    def _options_of(self, leaf: Plan) -> dict[str, str]:
+        found = leaf.relation().options()
+        return {str(key): str(found.apply(key)) for key in to_list(found.keys().toSeq())}
 
     def parsed_lines(self, leaf: Plan, lines: list[str]) -> DataFrame | None:
         """Some lines of the files of this leaf, as its reader parses them; None where their columns are not all in the
@@ -190,7 +193,7 @@ class Files(ABC):
 
     def planned_files(self, relation: Plan) -> Listing:
         """Length and modification time of each file as planned; empty if the plan lists files only when run."""
-        return remembered(relation, "planned_files", lambda: self._planned_files(relation))
+        return remembered(of_files(relation), "planned_files", lambda: self._planned_files(relation))
 
     def _planned_files(self, relation: Plan) -> Listing:
         return self._listed(relation.relation().location().allFiles()) if self._lists_itself(relation) else {}
@@ -199,7 +202,7 @@ class Files(ABC):
         """The files as planned, or, where the plan lists files only when run, as they were when first asked for."""
         if self._lists_itself(relation):
             return self.planned_files(relation)
-        return remembered(relation, "files_of", lambda: self.files_now(relation))
+        return remembered(of_files(relation), "files_of", lambda: self.files_now(relation))
 
     def files_now(self, relation: Plan) -> Listing:
         """The files that the plan would read now: Spark may have exchanged its listing for a newer one."""
@@ -268,7 +271,7 @@ class Files(ABC):
         return self._kind_of_index(relation) in ("CatalogFileIndex", "InMemoryFileIndex", "MetadataLogFileIndex")
 
     def _kind_of_index(self, relation: Plan) -> str:
-        return remembered(relation, "kind_of_index", lambda: class_name(relation.relation().location()))
+        return remembered(of_files(relation), "kind_of_index", lambda: class_name(relation.relation().location()))
 
     def number_of_files(self, relation: Plan) -> int:
         if self.tells_files(relation):
@@ -282,11 +285,11 @@ class Files(ABC):
         def look() -> list[str]:
             return [str(path.toString()) for path in to_list(relation.relation().location().rootPaths())]
 
-        return list(remembered(relation, "roots", look))
+        return list(remembered(of_files(relation), "roots", look))
 
     def _lists_itself(self, relation: Plan) -> bool:
         index = "org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex"
-        return remembered(relation, "lists_itself", lambda: self.is_a(relation.relation().location(), index))
+        return remembered(of_files(relation), "lists_itself", lambda: self.is_a(relation.relation().location(), index))
 
     # --- behind a command
 

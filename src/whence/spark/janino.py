@@ -33,6 +33,21 @@ def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
     return spark._jsparkSession.sharedState().jarClassLoader()
 
 
+def object_of(spark: SparkSession, name: str) -> Any:
+    """A new object of the class of this name, whose source stands beside this file under the same name; for the driver
+    alone."""
+    gateway: Any = spark._sc._gateway
+    jvm: Any = spark._jvm
+    loaders: dict[str, Any] = vars(gateway).setdefault("_whence_loaders", {})  # it lives as long as its JVM
+    if name not in loaders:
+        source = Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8")
+        urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
+        urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, name.lower(), source)).toURI().toURL()
+        outer = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+        loaders[name] = getattr(jvm, "java.net.URLClassLoader")(urls, outer)
+    return made(spark, loaders[name], f"whence.{name}")
+
+
 def made(spark: SparkSession, loader: Any, name: str, *given: Any) -> Any:
     """An object of a class of this loader, by its only constructor."""
     gateway: Any = spark._sc._gateway

@@ -20,6 +20,7 @@ from whence.spark.listening import loader_of
 # Where a connection to a JVM keeps the Handles of that JVM, and what is known of a node with its handle.
 _HANDLES = "whence_handles"
 _CLASS, ID, _TYPE, _MARKS = "whence_class", "whence_exprid", "whence_type", "whence_marks"
+_CHILDREN, _FILES = "whence_children", "whence_files_read"
 SUBQUERIES, FUNCTIONS, UNCERTAIN = "s", "f", "n"
 
 _making = threading.Lock()
@@ -52,21 +53,53 @@ def handles_for(handle: JavaObject) -> Any | None:
 
 def nodes(client: Any, told: str) -> list[JavaObject]:
     """Handles of what Handles.java tells of a sequence, with what it says of each."""
-    found = []
-    for line in told.split("\n") if told else ():
-        number, kind, name, kind_of_value, text, marks = line.split("\t")
-        node = JavaObject(number, client)
-        node.__dict__[_CLASS] = kind.rstrip("$")
-        if name:
-            node.__dict__[ID] = name
-        if kind_of_value:
-            node.__dict__[_TYPE] = kind_of_value
-        if marks:
-            node.__dict__[_MARKS] = marks
-        if text:  # in the place of the method that would ask for it
-            node.__dict__["name"] = partial(str, text[1:-1])
+    return [_node(client, line) for line in told.split("\n")] if told else []
+
+
+def _node(client: Any, line: str) -> JavaObject:
+    number, kind, name, kind_of_value, text, marks = line.split("\t")
+    node = JavaObject(number, client)
+    node.__dict__[_CLASS] = kind.rstrip("$")
+    if name:
+        node.__dict__[ID] = name
+    if kind_of_value:
+        node.__dict__[_TYPE] = kind_of_value
+    if marks:
+        node.__dict__[_MARKS] = marks
+    if text:  # in the place of the method that would ask for it
+        node.__dict__["name"] = partial(str, text[1:-1])
+    return node
+
+
+class Known:
+    """What is known of something that several nodes have in common."""
+
+
+def of_files(scan: JavaObject) -> JavaObject | Known:
+    """Who knows what holds for every node that reads the same files in the same way, whatever its columns' ids."""
+    found: Known | None = scan.__dict__.get(_FILES)
+    return scan if found is None else found
+
+
+def open_tree(plan: JavaObject) -> None:
+    """Fetches all that stands below a plan. What stands there twice has one handle, so that it is asked about once; so
+    are files that are read at several places (`of_files`)."""
+    handles = handles_for(plan)
+    if handles is None or _CHILDREN in plan.__dict__:
+        return
+    found: list[JavaObject] = []
+    read: dict[str, Known] = {}
+    for line in str(handles.tree(plan)).split("\n"):
+        below, files, told = line.split("\t", 2)
+        node = _node(plan._gateway_client, told)
+        if files:
+            node.__dict__[_FILES] = read.setdefault(files, Known())
+        node.__dict__[_CHILDREN] = [found[int(number)] for number in below.split()]
         found.append(node)
-    return found
+    root = found[-1]
+    for name in (_CLASS, _MARKS, _CHILDREN, _FILES):
+        if name in root.__dict__:
+            plan.__dict__[name] = root.__dict__[name]
 
 
 def is_marked(plan: JavaObject, mark: str) -> bool | None:

@@ -34,6 +34,8 @@ class ReadingPlace:
     # Spark's rewriting of a correlated subquery may read the outer query's tables once more, to know for which values
     # the subquery is needed. Replay needs such a reading; the answer to "which rows made this" does not hold it.
     auxiliary: bool = False
+    # It is in a branch of a union that no asked row is from.
+    barren: bool = False
 
 
 # An attribute that tells a row's branch of a union, and a branch. The branches of a union share the attributes of their
@@ -114,6 +116,8 @@ class Place:
     node: Node
     annotated: Annotated
     block: int
+    # No row of it lies on any way, and what its rows come from was not worked out.
+    barren: bool = False
 
 
 def origin(link: Link) -> ReadingPlace | Block:

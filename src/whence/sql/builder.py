@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from whence.model import NonDeterministic, UnsupportedOperator
 from whence.model.once import once
+from whence.spark.round_trips import of_files
 from whence.sql import facts
 from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
-from whence.sql.catalyst import Catalyst, Expr, Plan
+from whence.sql.catalyst import Catalyst, Expr, Plan, remembered
 from whence.sql.certainty import uncertain
 from whence.sql.memory import Fact
 from whence.sql.row_changes import is_as_it_was
@@ -155,12 +156,19 @@ class Builder:
         finally:
             self._block = outer
 
-    def reading(self, leaf: Node) -> ReadingPlace:
+    def pass_by(self, node: Node) -> None:
+        """An operator none of whose rows can be asked about: it has its place and no lineage."""
+        self.places.append(Place(node, Annotated(node.plan, ()), self._block, barren=True))
+
+    def reading(self, leaf: Node, *, barren: bool = False) -> ReadingPlace:
         if leaf in self.known:
             self.readings.append(self.known[leaf])
             return self.known[leaf]
         view = self._views[-1] if self._views else None
-        place = ReadingPlace(len(self.readings), leaf, dataset_of(self.c, leaf, view), self._auxiliary)
+        # One dataset may be read at many places.
+        read = of_files(leaf.plan) if self.c.is_file_scan(leaf.plan) else leaf.plan
+        dataset = remembered(read, f"dataset_of_{view}", lambda: dataset_of(self.c, leaf, view))
+        place = ReadingPlace(len(self.readings), leaf, dataset, self._auxiliary, barren)
         self.readings.append(place)
         return place
 

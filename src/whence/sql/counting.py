@@ -44,7 +44,9 @@ def counts_at(evaluation: Evaluation, places: Sequence[Place]) -> tuple[int, ...
     for place in places:
         evaluation.reach(place.block)
     told = [place for place in places if place.annotated.links and _are_apart(place.node, readings)]
-    counts = _counted_at(evaluation, [place for place in places if place not in told])
+    known = set(told)
+    counts = _counted_at(evaluation, [place for place in places if place not in known and not place.barren])
+    counts.update((place, 0) for place in places if place.barren)
     for number, block in list(evaluation.blocks.items()):
         links = {origin(link): link for link in block.annotated.links}
         here = [place for place in told if place.block == number]
@@ -162,7 +164,7 @@ def _are_apart(node: Node, readings: Mapping[Node, Place]) -> bool:
     sides = node.children
     if (node.kind == "Join" and node.plan.joinType().toString() not in BOTH_SIDES) or node.kind == "Except":
         sides = sides[:1]
-    return all(_are_apart(side, readings) for side in sides)
+    return all(_are_apart(side, readings) for side in sides if not side.barren)
 
 
 def _is_there(link: Link, names: Mapping[int, str]) -> Column:

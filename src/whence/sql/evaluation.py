@@ -200,6 +200,8 @@ class Evaluation:
 
     def at_most(self, reading: ReadingPlace) -> int | None:
         """As many witnesses a reading has at most, where that is known without counting them."""
+        if reading.barren:
+            return 0
         for number, kept in self._selected.items():
             if any(isinstance(link, Reading) and link.place is reading for link in self.blocks[number].annotated.links):
                 return kept.total
@@ -245,6 +247,7 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
         _descend(evaluation, block, asked=True)
     else:
         _follow(evaluation, block, plan)
+    evaluation.counts.update((reading.number, 0) for reading in lineage.readings if reading.barren)
     for reading in lineage.readings:
         if reading.number not in evaluation.witnesses:
             evaluation.witnesses.give(reading.number, partial(_no_ids, evaluation, reading))

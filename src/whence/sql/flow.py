@@ -244,7 +244,8 @@ class SqlFlow:
                 records = answer.found[site]
                 assert isinstance(records, SqlRecords)
                 shown[site.name] = records.frame()
-                readings[site.name] = [question.rows_of([place]) for place in places]
+                on_ways = [place for place in places if not place.barren] or places[:1]
+                readings[site.name] = [question.rows_of([place]) for place in on_ways]
             return with_sources(self.lineage.c, verdict, shown, readings)
 
 

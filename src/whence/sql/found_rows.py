@@ -50,6 +50,8 @@ def rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Pla
 def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -> Plan:
     """The same, with the rows' identities."""
     c = evaluation.c
+    if place.barren:
+        return c.filter(c.parse("false"), place.annotated.plan) if kind == "leftsemi" else place.annotated.plan
     block = evaluation.reach(place.block)
     if block is None or not place.annotated.links:
         return place.annotated.plan
@@ -72,6 +74,8 @@ def told_rows_at(evaluation: Evaluation, place: Place, kind: str = "leftsemi") -
 def is_on_the_way(evaluation: Evaluation, place: Place) -> bool:
     """Whether the trace goes through a row of this operator, which looks its rows up."""
     c = evaluation.c
+    if place.barren:
+        return False
     block = evaluation.reach(place.block)
     link = next(link for link in place.annotated.links if isinstance(link, Lookup) and link.node is place.node)
     if block is None or block.number in evaluation.whole:
@@ -94,7 +98,7 @@ def associations(evaluation: Evaluation, names: Mapping[int, str]) -> DataFrame:
     c = evaluation.c
     parts = []
     for reading in evaluation.lineage.readings:
-        if reading.auxiliary:
+        if reading.auxiliary or reading.barren:
             continue
         found = evaluation.witnesses[reading.number]
         columns = [F.col(OUTPUT), F.lit(names[reading.number]).alias("source")]

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame
 
 from whence.model import EXACT, Exactness, WhenceError
 from whence.model.once import once
+from whence.spark.round_trips import of_files
 from whence.sql.asked_files import asked_files
+from whence.sql.barren import mark_barren
 from whence.sql.blocks import Block, Place, ReadingPlace
 from whence.sql.builder import Builder, Built
 from whence.sql.catalyst import Catalyst, Plan
@@ -64,6 +66,8 @@ class SqlLineage:
         elif self.tree is not settled or self._is_written_down():
             self.frame = c.frame(for_the_user(c, self.tree))  # its rows are those that were written down, or are now
         self.tree = told_apart(c, self.tree)
+        if all_rows:
+            mark_barren(c, self.tree)
         self._builder = Builder(c, self.tree, RULES, some_columns=self._some)
         self._build(compute=False)
         self.require_unchanged()
@@ -123,18 +127,18 @@ class SqlLineage:
     def frozen(self) -> tuple[Place, ...]:
         """Operators that cannot be run again on a part of their rows."""
         _ = self.root
-        return tuple(place for place in self._builder.places if place.node in self._builder.frozen)
+        return tuple(place for place in self._builder.places if place.node in self._builder.frozen and not place.barren)
 
     @property
     def counting(self) -> tuple[Place, ...]:
         """Operators that would count otherwise on the witnesses alone, since they count rows that are none."""
         _ = self.root
-        return tuple(place for place in self._builder.places if place.node.counts_others)
+        return tuple(place for place in self._builder.places if place.node.counts_others and not place.barren)
 
     @property
     def paired(self) -> tuple[Place, ...]:
         """Operators that hold one row for several captured writes: each of these has its own witnesses."""
-        return tuple(place for place in self._builder.places if takes_parameters(place.node))
+        return tuple(place for place in self._builder.places if takes_parameters(place.node) and not place.barren)
 
     @property
     def readings(self) -> tuple[ReadingPlace, ...]:
@@ -187,8 +191,9 @@ class SqlLineage:
         return self.c.frame(settle(self.c, tree_of(self.c, self.c.normalise(query))).plan)
 
     def require_unchanged(self) -> None:
-        for reading in self._builder.readings:
-            require_unchanged(self.c, reading.leaf, self._made)
+        leaves = {id(of_files(reading.leaf.plan)): reading.leaf for reading in reversed(self._builder.readings)}
+        for leaf in leaves.values():
+            require_unchanged(self.c, leaf, self._made)
 
 
 def _only(df: DataFrame, columns: Sequence[str]) -> DataFrame:

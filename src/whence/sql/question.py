@@ -421,10 +421,11 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        found = {place.number: self.witness_rows(place) for place in readings} if kind == "leftsemi" else {}
+        on_ways = [place for place in readings if not place.barren]
+        found = {place.number: self.witness_rows(place) for place in on_ways} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         ids = Frames()
-        for place in readings:
+        for place in on_ways if kind == "leftanti" and not self.lineage.in_rounds else readings:
             ids.give(place.number, partial(self._sent, self._same_rows(place, kind)))
         return Restriction(kind, ids, rows, frozen=frozen)
 

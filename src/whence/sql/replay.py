@@ -78,9 +78,10 @@ def not_on_the_way(lineage: SqlLineage, found: Callable[[], Evaluation]) -> dict
     """Operators that give rows of nothing, though none of these lie on the way of the trace, with what takes their
     place on the witnesses alone: an aggregate without keys, and whatever shuts rows out (an anti join's other side)."""
     c = lineage.c
-    nothing = [node.children[1] for node in lineage.tree.walk() if _shuts_out(node)]
+    nothing = [node for node in lineage.tree.walk() if node.barren]
+    nothing += [node.children[1] for node in lineage.tree.walk() if _shuts_out(node)]
     places = [place for place in lineage.places if place.node.kind == "Aggregate"]
-    one_row = [place for place in places if not c.items(place.node.plan.groupingExpressions())]
+    one_row = [p for p in places if not p.barren and not c.items(p.node.plan.groupingExpressions())]
     nothing += [place.node for place in one_row if not found_rows.is_on_the_way(found(), place)]
     return {node: c.filter(c.parse("false"), node.plan) for node in nothing}
 

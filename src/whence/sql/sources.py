@@ -26,6 +26,7 @@ from urllib.parse import unquote
 from whence.spark.alike import PLAN
 from whence.spark.catalyst import SPLIT
 from whence.spark.lakes import DELTA, ICEBERG, MARK, ROW_IDS
+from whence.spark.round_trips import of_files
 from whence.spark.statuses import Listing
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, remembered
 from whence.sql.tree import Node
@@ -320,7 +321,7 @@ def has_row_index(c: Catalyst, leaf: Node) -> bool:
 
 
 def _has_row_index(c: Catalyst, scan: Plan) -> bool:
-    return remembered(scan, "has_row_index", lambda: _tells_row_index(c, scan))
+    return remembered(of_files(scan), "has_row_index", lambda: _tells_row_index(c, scan))
 
 
 def _tells_row_index(c: Catalyst, scan: Plan) -> bool:

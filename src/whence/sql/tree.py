@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from whence.model import WhenceError
+from whence.spark.round_trips import open_tree
 from whence.sql.catalyst import Catalyst, Plan, class_name, id_of
 from whence.sql.memory import Fact
 
@@ -28,6 +29,8 @@ class Node:
     name: str | None = None
     # Whether it counts rows that are no witnesses of what it gives, so that on the witnesses alone it gives other rows.
     counts_others: bool = False
+    # Of a branch of a union: no row of it can be among those that are asked about (barren.py).
+    barren: bool = False
     # Of a reading: the rows that are to stand for the whole of it, computed, with their identities behind them.
     rows: Plan | None = None
 
@@ -68,6 +71,11 @@ def _copied(node: Node) -> Node:
 
 
 def tree_of(c: Catalyst, plan: Plan) -> Node:
+    open_tree(plan)
+    return _tree_of(c, plan)
+
+
+def _tree_of(c: Catalyst, plan: Plan) -> Node:
     kind = class_name(plan)
     if kind == "Filter" and c.memory.given:
         text = str(plan.condition().toString())
@@ -75,7 +83,7 @@ def tree_of(c: Catalyst, plan: Plan) -> Node:
         if isinstance(given, Given):
             return given.again(c, plan)
     below = _branches(c, plan) if kind == "Union" else c.children(plan)
-    node = Node(plan, kind, [tree_of(c, child) for child in below])
+    node = Node(plan, kind, [_tree_of(c, child) for child in below])
     for expression in c.subqueries(plan):
         key = id_of(expression)
         node.subqueries[key] = tree_of(c, expression.plan())

@@ -103,6 +103,8 @@ class Worlds:
     def form(self, node: Node, top: bool = True) -> Form:
         """`top`: filters and limits only choose which rows were asked about; rows that they would drop in a world are
         told with what the filters say of them."""
+        if node.barren:  # whatever is missing, no row of it is asked about
+            return Fixed(self._c.filter(self._c.parse("false"), node.plan))
         if not self._differs(node):
             return Fixed(node.plan)
         if any(self._differs(below) for below in node.subqueries.values()) or node.kind == "Settled":
@@ -137,7 +139,7 @@ class Worlds:
             return False
         if node in self._leaves:
             return True
-        differing = [child for child in node.children if self._differs(child)]
+        differing = [child for child in node.children if not child.barren and self._differs(child)]
         if node.kind == "Join":
             kind = str(node.plan.joinType().toString())
             side = 1 if kind == "RightOuter" else 0

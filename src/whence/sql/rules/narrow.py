@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.row_changes import is_as_it_was
@@ -18,17 +20,19 @@ _NAMELESS = ("LocalRelation", "LogicalRDD", "Range")
 
 
 def look_through(node: Node, build: Builder) -> Annotated:
-    child = node.children[0]
+    with below(node, build):
+        return build.annotate(node.children[0])
+
+
+def below(node: Node, build: Builder) -> AbstractContextManager[None]:
+    """What an operator that is looked through says of the readings below it."""
     if is_as_it_was(node) or is_parameters(node):
-        with build.auxiliary():
-            return build.annotate(child)
+        return build.auxiliary()
     if node.kind == "View":
-        with build.view(node.plan.desc().identifier().table()):
-            return build.annotate(child)
-    if node.kind == "SubqueryAlias" and child.kind in _NAMELESS:
-        with build.view(node.plan.identifier().name()):
-            return build.annotate(child)
-    return build.annotate(child)
+        return build.view(node.plan.desc().identifier().table())
+    if node.kind == "SubqueryAlias" and node.children[0].kind in _NAMELESS:
+        return build.view(node.plan.identifier().name())
+    return nullcontext()
 
 
 def project(node: Node, build: Builder) -> Annotated:

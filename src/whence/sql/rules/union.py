@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from whence.sql.blocks import Annotated, Link, Reading, attrs_of
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Catalyst, Expr, id_of, remembered
+from whence.sql.rules.narrow import below
+from whence.sql.sources import SCANS
 from whence.sql.tree import Node
 
 # What an attribute of identities is put in: its name and type, and which one of these it is in its branch.
@@ -15,11 +17,42 @@ _Slot = tuple[str, str, int]
 
 def union(node: Node, build: Builder) -> Annotated:
     """The row in its branch. All branches put their identities into the same columns, beside the branch's number."""
-    branches = [(build.c.output(child.plan), build.annotate(child)) for child in node.children]
-    return united(build.c, branches)
+    c = build.c
+    branches: list[tuple[Sequence[Expr], Annotated]] = []
+    for child in node.children:
+        if child.barren:
+            _pass_by(child, build)
+            continue
+        own: Sequence[Expr] = c.output(child.plan)
+        if not branches and child is not node.children[0]:  # whose columns have other ids than the union's
+            own = [_under(c, *pair) for pair in zip(own, c.output(node.plan), strict=True)]
+        branches.append((own, build.annotate(child)))
+    return united(c, branches)
 
 
-def united(c: Catalyst, branches: Sequence[tuple[Sequence[Attr], Annotated]]) -> Annotated:
+def _under(c: Catalyst, column: Attr, shown: Attr) -> Expr:
+    return column if id_of(column) == id_of(shown) else c.alias_as(column, shown)
+
+
+def _pass_by(node: Node, build: Builder, *, shown: bool = True) -> None:
+    """A part of the query that no asked row comes from: its operators and readings are told of, as always. `shown`: not
+    so of rows that are only compared with."""
+    if shown:
+        build.pass_by(node)
+    if not node.children and node.kind in SCANS:
+        build.reading(node, barren=True)
+    with below(node, build):
+        for number, child in enumerate(node.children):
+            _pass_by(child, build, shown=shown and not (number and _only_compares(node)))
+    for sub in node.subqueries.values():
+        _pass_by(sub, build, shown=shown)
+
+
+def _only_compares(node: Node) -> bool:
+    return node.kind == "Except" or (node.kind == "Join" and str(node.plan.joinType().toString()) == "LeftAnti")
+
+
+def united(c: Catalyst, branches: Sequence[tuple[Sequence[Expr], Annotated]]) -> Annotated:
     """The rows of several branches, of each its own columns and identities."""
     slots = _Slots(c, [attrs_of(branch.links) for _, branch in branches])
     plans = []
