@@ -6,15 +6,14 @@ shuffled. Nothing is kept for that which Spark would not keep anyway, and nothin
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from whence.spark.janino import made
-from whence.spark.listening import bus_of, loader_of
+from whence.spark.janino import object_of
+from whence.spark.listening import bus_of
 
 _QUEUE = "whence"
 
@@ -23,8 +22,7 @@ class ExecutedQueries:
     def __init__(self, spark: SparkSession) -> None:
         self._session: Any = spark._jsparkSession
         self._bus: Any = bus_of(spark)
-        source = Path(__file__).with_name("Executed.java").read_text(encoding="utf-8")
-        self._listener: Any = made(spark, loader_of(spark, "executed", source), "whence.Executed", self._bus)
+        self._listener: Any = object_of(spark, "Executed", self._bus)
         self._bus.addToQueue(self._listener, _QUEUE)
 
     def taken(self, plan: JavaObject) -> JavaObject:

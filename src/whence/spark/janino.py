@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 
 from whence.spark.release import release_of
 from whence.store.private import is_own
+
+_loading = threading.Lock()
 
 
 def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
@@ -33,19 +36,27 @@ def loader_of(spark: SparkSession, stem: str, source: str) -> Any:
     return spark._jsparkSession.sharedState().jarClassLoader()
 
 
-def object_of(spark: SparkSession, name: str) -> Any:
-    """A new object of the class of this name, whose source stands beside this file under the same name; for the driver
-    alone."""
+def driver_loader(spark: SparkSession, stem: str, source: str) -> Any:
+    """The same for the driver alone."""
     gateway: Any = spark._sc._gateway
     jvm: Any = spark._jvm
-    loaders: dict[str, Any] = vars(gateway).setdefault("_whence_loaders", {})  # it lives as long as its JVM
-    if name not in loaders:
-        source = Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8")
-        urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
-        urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, name.lower(), source)).toURI().toURL()
-        outer = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
-        loaders[name] = getattr(jvm, "java.net.URLClassLoader")(urls, outer)
-    return made(spark, loaders[name], f"whence.{name}")
+    # py4j remembers methods by the name of their class, so one JVM must see the class only once, also if threads
+    # attach at the same moment: the gateway, which lives as long as its JVM, keeps the loader.
+    with _loading:
+        loaders: dict[str, Any] = vars(gateway).setdefault("_whence_loaders", {})
+        if stem not in loaders:
+            outer = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+            urls = gateway.new_array(getattr(jvm, "java.net.URL"), 1)
+            urls[0] = getattr(jvm, "java.io.File")(jar_of(spark, stem, source)).toURI().toURL()
+            loaders[stem] = getattr(jvm, "java.net.URLClassLoader")(urls, outer)
+        return loaders[stem]
+
+
+def object_of(spark: SparkSession, name: str, *given: Any) -> Any:
+    """A new object of the class of this name, whose source stands beside this file under the same name; for the driver
+    alone."""
+    source = Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8")
+    return made(spark, driver_loader(spark, name.lower(), source), f"whence.{name}", *given)
 
 
 def made(spark: SparkSession, loader: Any, name: str, *given: Any) -> Any:

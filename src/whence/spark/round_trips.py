@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import threading
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from whence.spark.janino import made
-from whence.spark.listening import loader_of
+from whence.spark.janino import object_of
 
 # Where a connection to a JVM keeps the Handles of that JVM, and what is known of a node with its handle.
 _HANDLES = "whence_handles"
@@ -34,16 +32,9 @@ def prepare(spark: SparkSession) -> None:
         if hasattr(client, _HANDLES):
             return
         try:
-            setattr(client, _HANDLES, _made(spark, gateway))
+            setattr(client, _HANDLES, object_of(spark, "Handles", gateway.java_gateway_server))
         except Py4JError:
             setattr(client, _HANDLES, None)
-
-
-def _made(spark: SparkSession, gateway: Any) -> JavaObject:
-    source = Path(__file__).with_name("Handles.java").read_text(encoding="utf-8")
-    loader = loader_of(spark, "handles", source)
-    handles: JavaObject = made(spark, loader, "whence.Handles", gateway.java_gateway_server)
-    return handles
 
 
 def handles_for(handle: JavaObject) -> Any | None:
