@@ -8,6 +8,8 @@ import pytest
 from arrays.operators import Total, Transposed
 from whence.arrays import ArrayError, Workflow, from_frame
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 ROWS = [(r, c, float(10 * r + c), r - c) for r in range(3) for c in range(4)]
 
 

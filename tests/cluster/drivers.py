@@ -42,8 +42,13 @@ class Driver:
         )
 
     def ended(self) -> tuple[int, list[str]]:
-        out, _ = self.process.communicate(timeout=500)
-        self._errors.close()
+        try:
+            out, _ = self.process.communicate(timeout=1500)  # for one that hangs, not for one on a busy machine
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            self._errors.close()
         return self.process.returncode, out.splitlines()
 
     def last_line(self) -> Any:

@@ -15,6 +15,8 @@ from whence.sql import line_rows
 from whence.sql import sources as source_rows
 from whence.sql.flow import SqlFlow
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 CSV = b'# about\n\nk,v\na,1\r\n\nb,2\n#no row\n  \nc,3\rd,"x y"\ne,5'
 JSON = b'{"k": "a"}\n\n{"k": "b"}\r\n   \nbroken\n{"k": "c"}'
 TEXT = b"one\n\n two \r\nthree\r\rfour"

@@ -17,6 +17,8 @@ from pyspark.sql import functions as F
 
 import whence
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 SCHEMA = "x int, label double"
 
 

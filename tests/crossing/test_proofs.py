@@ -16,6 +16,8 @@ from whence.actors import Location
 from whence.arrays import Mode, Operator, Workflow, from_frame
 from whence.model.verdict import AGAIN, OPEN, PROVEN, REFUTED, STORED, Verdict
 
+pytestmark = pytest.mark.usefixtures("tiny")
+
 LINES = ("ada,20", "bob,35", "ada,-900", "eve,15")
 
 

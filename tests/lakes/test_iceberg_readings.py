@@ -89,17 +89,27 @@ def test_a_snapshot_that_sql_names(w: whence.Session, spark: SparkSession, table
     assert told(w.backward(df)) == {"one": [(1, "one")]}
 
 
-def test_what_was_appended_between_two_snapshots(w: whence.Session, spark: SparkSession, table: str, kind: str) -> None:
+def test_what_was_appended_between_two_snapshots(
+    w: whence.Session, spark: SparkSession, table: str, kind: str, tmp_path: Path
+) -> None:
     first, second, _ = snapshots(spark)
-    since_first = spark.read.format("iceberg").option("start-snapshot-id", first)
-    middle, rest = since_first.option("end-snapshot-id", second).load(table), since_first.load(table)
+
+    def read(**options: str) -> DataFrame:
+        return spark.read.format("iceberg").option("start-snapshot-id", first).options(**options).load(table)
+
+    middle, rest = read(**{"end-snapshot-id": second}), read()
     now = spark.table(table)
     trace = w.backward(middle)
     assert told(trace) == {"read": [(2, "two")]}
     assert "only a part of its rows is read" in trace.ended[0]
     assert told(w.backward(middle.unionAll(now.where("id = 1")))) == {"one": [(1, "one")], "read": [(2, "two")]}
     assert rows(w.forward(rest, to=middle).rows) == [(2, "two")]
+    with w.capture():
+        rest.selectExpr("max(id) AS id").write.mode("overwrite").parquet(f"{tmp_path}/newest")
     spark.sql(f"INSERT INTO {table} VALUES (4, 'later')")
+    captured = w.backward(spark.read.parquet(f"{tmp_path}/newest"))
+    assert told(captured) == {"newest": [(3,)]}
+    assert "only a part of the rows" in captured.ended[0]
     # What has an end stays as it is.
     assert told(w.backward(middle)) == {"read": [(2, "two")]}
     shown = rows(rest)

@@ -135,7 +135,7 @@ class Lakes(Files):
         return iceberg_readings.part_of(leaf) if self.is_iceberg(leaf) else ()
 
     def place_of_part(self, leaf: Plan) -> str:
-        return f"iceberg:{leaf.table().table().uuid().toString()}"
+        return self._iceberg_version(leaf).place
 
     def version_read(self, leaf: Plan) -> Version | None:
         """The version that Spark would read now by a plan, which may be of before the table went on."""

@@ -91,6 +91,8 @@ def _leaf(c: Catalyst, node: Node) -> dict[str, Any]:
     version = c.version_of(node.plan) if node.kind in _TABLES else None
     if version is not None:
         return {"kind": "version", **version.told(), "columns": c.columns_told(node.plan)}
+    if c.part_read(node.plan):
+        return {"kind": "gone", "what": node.kind, "why": "its query read only a part of the rows of an Iceberg table"}
     if node.kind != "LogicalRelation" or not c.is_file_scan(node.plan):
         return {"kind": "gone", "what": node.kind}
     if c.format_of(node.plan) not in FORMATS or not c.tells_files(node.plan):
@@ -276,7 +278,7 @@ def _is_as_it_was(c: Catalyst, node: Node, leaf: Mapping[str, Any]) -> bool:
         # What Spark would read by it now.
         return c.reads_version_now(node.plan, int(leaf["version"]))
     if leaf["kind"] != "files":
-        return True
+        return "why" not in leaf  # a part of a table may have grown since
     then = {path: (length, at) for path, length, at in leaf["files"]}
     current = c.current_files(then)
     return c.files_of(node.plan) == then and all(current.get(path) == version for path, version in then.items())
@@ -286,7 +288,7 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
     if leaf["kind"] == "itself":
         return None
     if leaf["kind"] == "gone":
-        raise NotRestored(f"its query read data that only its own process had ({leaf['what']})")
+        raise NotRestored(leaf.get("why") or f"its query read data that only its own process had ({leaf['what']})")
     attrs = c.output(node.plan)
     if leaf["kind"] == "version":
         version = version_told(leaf)
