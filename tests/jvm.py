@@ -7,7 +7,7 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
 - py4j looks for `jvm.functions` as a class of every package that PySpark imports, in every jar, each time it is named.
 - Of all that Python tells the JVM a third is that it dropped an object, each by a message of its own.
 - Before it runs a function of Scala's, Spark parses the class around it, to cut off what a Scala shell left in it. No
-  such shell is here, and a quarter of the JVM's time went into that. A class that leaves functions alone stands in for
+  such shell is here, and a sixth of the JVM's time went into that. A class that leaves functions alone stands in for
   Spark's (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
 """
 

@@ -104,3 +104,14 @@ def test_sets_are_walked_in_one_order(
 def test_a_lane_that_ends_in_the_middle_is_no_success(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("END_LANE", "1")
     assert run(monkeypatch, "test_3.py", "test_4.py", "--lanes", "2") != 0
+
+
+def test_lines_that_too_few_tests_reach_are_no_success(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "half.py").write_text("def reached():\n    return 1\n\n\ndef missed():\n    return 2\n")
+    (tmp_path / "test_half.py").write_text("import half\n\n\ndef test_half():\n    assert half.reached() == 1\n")
+    for least, code in ((75, 0), (76, 2)):
+        (tmp_path / ".coveragerc").write_text(f"[run]\nsource = .\nomit = test_*\n[report]\nfail_under = {least}\n")
+        assert run(monkeypatch, "test_half.py", "--lanes", "1", "--coverage") == code
+        assert "75%" in capfd.readouterr().out
