@@ -26,7 +26,9 @@ from fuzz import sql_oracle as oracle
 T = TypeVar("T")
 QUERIES = 10  # over one set of tables
 _EMPTY = 1  # so many of them without rows, if there are
-# Every fourth set runs as Spark does by itself, the others without shuffles and broadcasts, which is faster.
+# Every fourth set runs as Spark does by itself, and in several partitions: what goes by positions must mind them. The
+# others run without shuffles and broadcasts, which is faster.
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _NARROW = {"spark.sql.leafNodeDefaultParallelism": "1", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 _WIDE_EVERY = 4
 
@@ -86,6 +88,7 @@ class Run:
                     number = next(self._numbers, None)
                 if number is None:
                     return
+                spark.conf.set(_PARTITIONS, "1" if number % _WIDE_EVERY else "3")
                 for name, value in _NARROW.items():
                     if number % _WIDE_EVERY:
                         spark.conf.set(name, value)

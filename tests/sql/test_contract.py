@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 
 import whence
 from fuzz import sql_oracle as oracle
+from fuzz.sql_making import Case, Table
 from fuzz.sql_oracle import Aggregate, Call, Distinct, Filter, Join, Project, Query, Scan, SetOperation, Top
-from fuzz.sql_queries import Case, Table, load
+from fuzz.sql_queries import load
 from whence.model import Strategy
 
 TABLES = {

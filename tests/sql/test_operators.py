@@ -267,6 +267,25 @@ def test_limit_that_drops_nothing_needs_no_order(session: whence.Session) -> Non
     assert {row.rid for row in trace["t"].collect()} == {3, 4, 6}
 
 
+def test_limit_that_spark_leaves_out(session: whence.Session) -> None:
+    """It knows that there are fewer rows; of the sort's partitions only the first one's were witnesses."""
+    partitions = "spark.sql.shuffle.partitions"
+    before = session.spark.conf.get(partitions)
+    session.spark.conf.set(partitions, "4")
+    try:
+        kept = session.spark.range(8).orderBy("id").limit(20)
+        assert kept.rdd.getNumPartitions() > 1, "Spark sorts into several partitions, and limits nothing"
+        trace = session.backward(kept)
+        assert sorted(row.id for row in trace["range"].collect()) == list(range(8))
+        assert trace.exact
+        assert trace.verify().ok
+        ties = session.backward(session.spark.range(8).selectExpr("id", "id % 3 AS k").orderBy("k").limit(4))
+        assert sorted(row.id for row in ties["range"].collect()) == [0, 1, 3, 4, 6, 7]
+        assert not ties.exact
+    finally:
+        session.spark.conf.set(partitions, before)
+
+
 def test_rows_tied_at_a_cut_are_all_counted_in(session: whence.Session) -> None:
     trace = session.backward(session.spark.sql("select v from t where k = 1 order by v limit 2"))
     assert {row.rid for row in trace["t"].collect()} == {0, 1, 2}

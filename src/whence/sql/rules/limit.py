@@ -122,7 +122,16 @@ def _top(build: Builder, order: Node, child: Annotated, count: int) -> _Top:
     position = c.alias(c.position(), "whence_position")
     first = c.limit(count, c.with_children(order.plan, [keyed]))
     # one partition, in order: positions run from 0
-    found = gathered.computed(c, c.extend(first, [position]), child.links, build.places)
+    placed = c.extend(first, [position])
+    if any(leaf.maxRows().isDefined() for leaf in c.leaves(keyed) if not c.is_file_scan(leaf)):
+        # But where Spark knows that there are no more rows than that, it leaves the limit out, and each partition of
+        # the sort counts for itself.
+        orders = c.items(order.plan.order())
+        number = c.alias(c.row_number([], orders), "whence_number")
+        at = c.cast(number.toAttribute(), position.toAttribute())
+        position = c.alias(c.add(at, c.long(-1)), "whence_position")
+        placed = c.project([*c.output(first), position], c.window([number], [], orders, first))
+    found = gathered.computed(c, placed, child.links, build.places)
     return _Top(found, keyed, [k.toAttribute() for k in keys], position.toAttribute())
 
 
