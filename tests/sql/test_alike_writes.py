@@ -18,6 +18,11 @@ from whence.sql import writes
 # As many that no table of these tests has them.
 NEVER = 1_000
 
+
+def folder(rows: DataFrame) -> str:
+    return rows.inputFiles()[0].rsplit("/", 1)[0]
+
+
 # What appends of each table are made by, for n from 0 to 5.
 TABLES: dict[str, Callable[[DataFrame, int], DataFrame]] = {
     "chosen": lambda rows, n: rows.where(f"day = {n % 5}"),
@@ -35,6 +40,12 @@ TABLES: dict[str, Callable[[DataFrame, int], DataFrame]] = {
         rows.where(f"day <> {n}").groupBy((rows.rid % (n + 2)).alias("rest")).max("amount").toDF("rest", "most")
     ),
     "the same each time": lambda rows, n: rows.select("rid", "shop").distinct(),
+    "without duplicates": lambda rows, n: rows.where(f"day = {n % 5} or day = 1").select("day", "shop").distinct(),
+    "duplicates in SQL": lambda rows, n: rows.sparkSession.sql(
+        f"SELECT DISTINCT shop, {n % 3} AS third FROM parquet.`{folder(rows)}` WHERE rid < {(n + 1) * 6}"
+    ),
+    # Which of a day's orders is shown is not said; all of them are its witnesses.
+    "one of a day": lambda rows, n: rows.where(f"shop = {n % 4}").dropDuplicates(["day"]).select("day", "shop"),
     "some without a value": lambda rows, n: rows.selectExpr(
         "rid", f"case when day = {n % 3} then amount else cast({'null' if n == 2 else n} as bigint) end as amount"
     ),
@@ -46,8 +57,9 @@ TABLES: dict[str, Callable[[DataFrame, int], DataFrame]] = {
 }
 # How many queries the six of a table are then.
 QUERIES = {**dict.fromkeys(TABLES, 1), "some without a value": 2, "two kinds": 3, "rounded": 6, "totals": 6}
-QUERIES |= {"the same each time": 6}  # Spark drops duplicates there, which is not done for several at once
+QUERIES |= {"one of a day": 6}
 KEYS = {"overlapping": "shop = 2", "sums": "shop = 3", "named by a constant": "shop = 1 and run in ('run 1', 'run 4')"}
+KEYS |= {"without duplicates": "day = 1 and shop < 2", "duplicates in SQL": "shop = 3", "one of a day": "day = 2"}
 KEYS |= {"grouped by a computed key": "rest = 1 and most < 390", "totals": "n > 0 or total is null"}
 
 

@@ -23,7 +23,8 @@ from whence.sql.sources import PARAMETERS
 from whence.sql.tree import Node, tree_of
 
 # Operators with one input, each row of which comes from one row or one group, whatever the other rows are.
-_CHAIN = (*operators.NAMES_ONLY, *operators.PLACEMENT, "Project", "Filter", "Sort", "Aggregate")
+_GROUPING = ("Aggregate", "Distinct", "Deduplicate")
+_CHAIN = (*operators.NAMES_ONLY, *operators.PLACEMENT, "Project", "Filter", "Sort", *_GROUPING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,17 @@ class _Lifting:
             return c.project([*c.items(node.plan.projectList()), *self._carried], below), True
         if node.kind == "Aggregate":
             return self._grouped(node, below), True
-        return c.with_children(node.plan, [below]), True
+        if node.kind == "Deduplicate":
+            return self._without_duplicates(node, below), True
+        return c.with_children(node.plan, [below]), True  # the table's columns are some more that tell rows apart
+
+    def _without_duplicates(self, node: Node, below: Plan) -> Plan:
+        """Of each write those of its own rows that are equal in all columns."""
+        c = self._c
+        keys = c.items(node.plan.keys())
+        if {id_of(key) for key in keys} != {id_of(a) for a in c.output(node.plan)}:  # of the other columns any is shown
+            raise _NotLifted
+        return c.with_children(c.copy(node.plan, keys=c.seq([*keys, *self._carried])), [below])
 
     def _grouped(self, node: Node, below: Plan) -> Plan:
         c = self._c
