@@ -27,6 +27,10 @@ NESTED = """
     SELECT max(refunds) AS most, sum(n) AS all FROM
     (SELECT city, sum(amount) FILTER (WHERE kind = 'refund') AS refunds, count(*) AS n
      FROM orders JOIN cities USING (customer) GROUP BY city)"""
+UNITED = f"""
+    SELECT city, sales, n, newest FROM ({BY_CITY})
+    UNION ALL SELECT customer, sum(amount) FILTER (WHERE kind = 'sale'), count(*), 0 FROM orders GROUP BY customer
+    UNION ALL SELECT 'all', sum(amount), count(*), (SELECT count(*) FROM orders) FROM orders WHERE kind = 'refund'"""
 HAVING = "SELECT city, sum(amount) AS total, count(*) AS n FROM orders JOIN cities USING (customer) GROUP BY city"
 BONN = {1, 3, 4, 5, 6}
 
@@ -57,6 +61,12 @@ def session(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         (WINDOWS, "id = 3", ["before"], {2, 3}),
         (NESTED, "true", ["most"], {3, 6}),
         (NESTED, "true", ["all"], {*BONN, 2}),
+        (UNITED, "city = 'Bonn'", ["sales"], {1, 4}),
+        (UNITED, "city = 'Bonn'", ["n"], BONN),
+        (UNITED, "city = 'Eve'", ["sales"], {4}),
+        (UNITED, "city = 'Eve'", ["newest", "n"], {4, 6}),
+        (UNITED, "city = 'all'", ["sales"], {3, 6}),
+        (UNITED, "city = 'all'", ["newest"], {*BONN, 2}),
         (HAVING + " HAVING max(kind) = 'sale'", "city = 'Bonn'", ["total"], BONN),
     ],
 )

@@ -44,6 +44,8 @@ def _narrowed(c: Catalyst, node: Node, needed: Collection[int]) -> Plan:
         return _with_fewer(c, node, "aggregateExpressions", needed, c.items(node.plan.groupingExpressions()))
     if node.kind == "Window":
         return _window(c, node, needed)
+    if node.kind == "Union":
+        return _union(c, node, needed)
     if node.kind not in _PASSES:
         return _below(c, node, node.plan, [{id_of(a) for a in c.output(child.plan)} for child in node.children])
     wanted = {*needed, *(id_of(a) for a in c.items(node.plan.references().toSeq()))}
@@ -65,6 +67,21 @@ def _window(c: Catalyst, node: Node, needed: Collection[int]) -> Plan:
     plan = node.plan if len(kept) == len(every) else c.copy(node.plan, windowExpressions=c.seq(kept))
     order = [*c.items(node.plan.partitionSpec()), *c.items(node.plan.orderSpec())]
     return _below(c, node, plan, [set(needed).union(*[c.references(e) for e in (*kept, *order)])])
+
+
+def _union(c: Catalyst, node: Node, needed: Collection[int]) -> Plan:
+    """Its columns go by their places: of every branch the same ones are kept."""
+    places = [i for i, a in enumerate(c.output(node.plan)) if id_of(a) in needed] or [0]
+    branches = []
+    for child in node.children:
+        own = c.output(child.plan)
+        kept = [own[i] for i in places]
+        plan = _narrowed(c, child, {id_of(a) for a in kept})
+        same = [id_of(a) for a in c.output(plan)] == [id_of(a) for a in kept]
+        branches.append(plan if same else c.project(kept, plan))
+    if all(new is old.plan for new, old in zip(branches, node.children, strict=True)):
+        return node.plan
+    return c.with_children(node.plan, branches)
 
 
 def _below(c: Catalyst, node: Node, plan: Plan, needed: Sequence[Collection[int]]) -> Plan:
