@@ -104,7 +104,9 @@ def test_keys_that_are_expressions_and_are_not_shown(w: whence.Session, adaptive
     assert [row.total for row in report.collect()] == [-2, 1, 4]
     assert is_taken(w, report)
     assert ids(w.backward(report.where("total < 0"))) == {5}
-    assert ids(w.backward(report)) == {5, 3, 6} or ids(w.backward(report)) == {5, 3, 6, 7}
+    every = w.backward(report)
+    assert ids(every) == {5, 3, 6, 7}  # two groups tie at the cut, and the trace says so
+    assert not every.exact
 
 
 def test_other_rows_grouped_by_the_same_column_are_other_groups(
