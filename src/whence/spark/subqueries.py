@@ -68,15 +68,20 @@ class Subqueries(Judging):
 
     def replace_subqueries(self, plan: Plan, plans: dict[int, Plan]) -> Plan:
         """The node with the plans of its subquery expressions replaced, by expression id."""
+        ids: dict[int, JavaObject] = {}
 
         def replaced(expr: Expr) -> Expr | None:
             if not self._subqueries_in(expr):
                 return expr
             if not self.is_subquery(expr):
                 return None
-            new = plans.get(id_of(expr))
-            # Spark plans one subquery for each expression id, so another plan needs another id.
-            return expr if new is None else self.copy(expr.withNewPlan(new), exprId=self._new_id())
+            old = id_of(expr)
+            if old not in plans:
+                return expr
+            # Spark plans one subquery for each expression id, so another plan needs another id: one for all places.
+            if old not in ids:
+                ids[old] = self._new_id()
+            return self.copy(expr.withNewPlan(plans[old]), exprId=ids[old])
 
         return self.exchange(plan, replaced)
 

@@ -8,7 +8,7 @@ reads the analysed plan (the catalogue, a later trace) still sees what the user 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from logging import getLogger
 
@@ -20,7 +20,7 @@ from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.memory import Fact
 from whence.sql.rules import RULES
 from whence.sql.taps import Tap, tappable
-from whence.sql.tree import Node, rebuild
+from whence.sql.tree import Node, rebuild, with_below
 from whence.sql.wavering import waverings
 
 log = getLogger("whence.sql")
@@ -58,11 +58,7 @@ class _Settling:
         c, before = self.c, self.anew
         children = [self.settle(child) for child in node.children]
         subqueries = {key: self.settle(below) for key, below in node.subqueries.items()}
-        new = node
-        if any(one is not other for one, other in zip(children, node.children, strict=True)) or any(
-            subqueries[key] is not node.subqueries[key] for key in subqueries
-        ):
-            new = replace(node, plan=_with_new(c, node, children, subqueries), children=children, subqueries=subqueries)
+        new = with_below(c, node, children, subqueries)
         if not node.children and not node.subqueries:
             return new
         fact = facts.known(c, node.kind, node.plan)
@@ -148,17 +144,7 @@ def _exchanged(c: Catalyst, node: Node, old: Node, new: Node) -> Node:
     if node is old:
         return new
     children = [_exchanged(c, child, old, new) for child in node.children]
-    if all(one is other for one, other in zip(children, node.children, strict=True)):
-        return node
-    return replace(node, plan=_with_new(c, node, children, node.subqueries), children=children)
-
-
-def _with_new(c: Catalyst, node: Node, children: list[Node], subqueries: dict[int, Node]) -> Plan:
-    plan = node.plan
-    if any(one is not other for one, other in zip(children, node.children, strict=True)):
-        plan = c.with_children(plan, [child.plan for child in children])
-    changed = {key: new.plan for key, new in subqueries.items() if new is not node.subqueries[key]}
-    return c.replace_subqueries(plan, changed) if changed else plan
+    return with_below(c, node, children, node.subqueries)
 
 
 def for_the_user(c: Catalyst, tree: Node) -> Plan:

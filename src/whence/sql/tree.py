@@ -128,6 +128,23 @@ def rebuild(c: Catalyst, node: Node, exchange: Callable[[Node], Plan | None]) ->
     return c.replace_subqueries(plan, changed) if changed else plan
 
 
+def with_below(c: Catalyst, node: Node, children: list[Node], subqueries: dict[int, Node]) -> Node:
+    """The node above others than its own; `subqueries` by its own keys. A subquery with another plan is another
+    expression, known by another key from then on."""
+    plan = node.plan
+    if any(new is not old for new, old in zip(children, node.children, strict=True)):
+        plan = c.with_children(plan, [child.plan for child in children])
+    changed = {key: new.plan for key, new in subqueries.items() if new is not node.subqueries[key]}
+    if changed:
+        plan = c.replace_subqueries(plan, changed)
+    if plan is node.plan:
+        return node
+    keys = dict(zip(subqueries, map(id_of, c.subqueries(plan)) if changed else subqueries, strict=True))
+    kinds = {keys[key]: kind for key, kind in node.subquery_kinds.items()}
+    below = {keys[key]: new for key, new in subqueries.items()}
+    return replace(node, plan=plan, children=children, subqueries=below, subquery_kinds=kinds)
+
+
 def place_of(root: Node, target: Node) -> str:
     """The query as an indented tree with an arrow at the target."""
     lines: list[str] = []

@@ -20,7 +20,7 @@ from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst, Plan, remembered
 from whence.sql.memory import FileVersion
 from whence.sql.sources import hive_files
-from whence.sql.tree import Node
+from whence.sql.tree import Node, with_below
 
 
 def require_unchanged(c: Catalyst, leaf: Node, made: int | None) -> None:
@@ -151,13 +151,7 @@ def told_apart(c: Catalyst, node: Node) -> Node:
         return node
     children = [told_apart(c, child) for child in node.children]
     subqueries = {key: told_apart(c, below) for key, below in node.subqueries.items()}
-    plan = node.plan
-    if any(new is not old for new, old in zip(children, node.children, strict=True)):
-        plan = c.with_children(plan, [child.plan for child in children])
-    changed = {key: new.plan for key, new in subqueries.items() if new is not node.subqueries[key]}
-    if changed:
-        plan = c.replace_subqueries(plan, changed)
-    return node if plan is node.plan else replace(node, plan=plan, children=children, subqueries=subqueries)
+    return with_below(c, node, children, subqueries)
 
 
 def _digest(files: frozenset[FileVersion]) -> str:
