@@ -340,8 +340,9 @@ def test_two_states_of_one_place_stay_apart_though_spark_takes_them_for_equal(
 
 
 def test_what_a_scalar_subquery_reads_of_two_states_is_left_out_too(spark: SparkSession, tmp_path: Path) -> None:
-    """Found by generated queries (200029.3): the scan that is told from the other stands in a subquery, which is another
-    expression from then on; exclude and replay looked for it under its old number, and restricted nothing in it."""
+    """Found by generated queries (200029.3): the scan that is told from the other stands in a subquery, which is
+    another expression from then on; exclude and replay looked for it under its old number, and restricted nothing
+    in it."""
     path, other, schema = str(tmp_path / "grown"), str(tmp_path / "other"), "n int"
     for mode, values in [("error", [(1,), (2,)]), ("append", [(3,)])]:
         spark.createDataFrame(values, schema).coalesce(1).write.mode(mode).parquet(path)
