@@ -27,6 +27,12 @@ _SUBQUERY_RULES = (
     "RewriteLateralSubquery",
 )
 _MAX_ROUNDS = 20
+# Spark moves a SELECT below a LIMIT, and makes joins of its subqueries there afterwards: between the LIMIT and its ORDER
+# BY, which then decides about nothing. Named so, or longer, by every version that has it.
+_BELOW_LIMITS = "PushProjectionThroughLimit"
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_SEEN_THROUGH = ("Project", "SubqueryAlias", "View")
+_CUTS = ("GlobalLimit", "LocalLimit", "Offset")
 _MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 
 
@@ -35,6 +41,7 @@ class Subqueries(Judging):
         super().__init__(spark)
         self._optimizer: Any = shared(self._jvm).optimizer
         self._domains: set[int] = set()
+        self._lost_order: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_lost_order")
         self._with_subquery: JavaObject = shared(self._jvm).with_subquery
 
     def subqueries(self, plan: Plan) -> list[Expr]:
@@ -116,7 +123,10 @@ class Subqueries(Judging):
 
     def normalise(self, plan: Plan) -> Plan:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
-        return self._without_subqueries(self._inline_ctes().apply(plan))
+        plan = self._inline_ctes().apply(plan)
+        if self._has_subqueries(plan) and _BELOW_LIMITS not in (self.conf(_EXCLUDED) or ""):
+            plan = self._with_lost_orders(plan, False)
+        return self._without_subqueries(plan)
 
     def _without_subqueries(self, plan: Plan) -> Plan:
         for _ in range(_MAX_ROUNDS):
@@ -167,6 +177,37 @@ class Subqueries(Judging):
             self._domains.update(id_of(a) for a in to_list(plan.domainAttrs()))
         for below in (*self.children(plan), *[e.plan() for e in self.subqueries(plan)]):
             self._note_domains(below)
+
+    def _with_lost_orders(self, plan: Plan, below: bool) -> Plan:
+        """LIMIT and OFFSET that stand below a SELECT whose subqueries become joins have a mark. `below`: this does."""
+        kind = class_name(plan)
+        if below and kind in _CUTS:
+            plan = plan.clone()  # what the user has is left as it is
+            plan.setTagValue(self._lost_order, True)
+        elif not self._has_subqueries(plan) and not (below and kind in _SEEN_THROUGH):
+            return plan
+        within = self.subqueries(plan)
+        below = below and kind in (*_SEEN_THROUGH, *_CUTS)
+        below = below or (kind == "Project" and any(self._becomes_join(sub) for sub in within))
+        children = self.children(plan)
+        new = [self._with_lost_orders(child, below) for child in children]
+        if any(one is not other for one, other in zip(new, children, strict=True)):
+            # A mark is no difference to withNewChildren, which would keep the child that has none.
+            marked_below = plan.withNewChildrenInternal(self.seq(new).toIndexedSeq())
+            marked_below.copyTagsFrom(plan)
+            plan = marked_below
+        nested = {id_of(sub): sub.plan() for sub in within}
+        marked = {key: self._with_lost_orders(sub, False) for key, sub in nested.items()}
+        changed = {key: sub for key, sub in marked.items() if sub is not nested[key]}
+        return self.replace_subqueries(plan, changed) if changed else plan
+
+    def _becomes_join(self, sub: Expr) -> bool:
+        kind = self.kind_of_subquery(sub)
+        return kind != "Exists alone" and not (kind == "ScalarSubquery" and sub.outerAttrs().isEmpty())
+
+    def has_lost_order(self, cut: Plan) -> bool:
+        """Whether Spark may let this LIMIT or OFFSET cut rows that no longer come in their order."""
+        return bool(cut.getTagValue(self._lost_order).isDefined())
 
     def is_domain(self, plan: Plan) -> bool:
         """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""

@@ -18,6 +18,10 @@ _IN_PLACE = (
 )
 _BY_POSITION = ("RowNumber", "NTile", "Lag", "Lead")
 _RANKS = ("Rank", "DenseRank", "PercentRank", "CumeDist")
+LOST_ORDER = (
+    "Spark works out the subquery in the SELECT above this LIMIT below it, as a join after which the rows are in no "
+    "order: it may keep, and show, other rows than ORDER BY says."
+)
 NUMBERED = "Rows are numbered here in the order in which they arrive."
 
 
@@ -49,8 +53,11 @@ def uncertain(c: Catalyst, node: Node, *, ties: bool = True) -> str | None:
     depends on the time of day, which is the same within one query."""
     for expression in uncertain_expressions(c, node):
         return f"{expression} may give another value each time it is computed."
-    if node.kind in ("GlobalLimit", "Offset") and not _of_zero(node) and sort_below(limited(node)) is None:
-        return f"{node.kind} without ORDER BY keeps whichever rows come first."
+    if node.kind in ("GlobalLimit", "Offset") and not _of_zero(node):
+        if sort_below(limited(node)) is None:
+            return f"{node.kind} without ORDER BY keeps whichever rows come first."
+        if c.has_lost_order(node.plan):
+            return LOST_ORDER
     if node.kind == "Sample" and (why := unsure_sample(c, node)) is not None:
         return why
     if node.kind == "AttachDistributedSequence":

@@ -1,7 +1,7 @@
 """LIMIT and OFFSET: the row itself, if it is certain which rows were kept.
 
 With an order it is certain, unless rows tie at a cut; then all of these are taken in, with a note. Without an order it
-is certain only when all rows were kept, or none.
+is certain only when all rows were kept, or none; so where Spark loses the order on the way (certainty.LOST_ORDER).
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from whence.sql import gathered
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
 from whence.sql.catalyst import Attr, Plan
+from whence.sql.certainty import LOST_ORDER
 from whence.sql.tree import Node, place_of, rebuild
+
+_IN_ORDER = (
+    "Write the subquery as a join, or compute the result under `with w.capture():`, or tell Spark to leave that out: "
+    'spark.conf.set("spark.sql.optimizer.excludedRules", '
+    '"org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset").'
+)
 
 
 def limit(node: Node, build: Builder) -> Annotated:
@@ -37,7 +44,7 @@ def _number(expression: Plan) -> int:
 
 def _kept(node: Node, build: Builder, below: Node, start: int, stop: int | None) -> Annotated:
     projections, order = _down_to_sort(below)
-    if order is None:
+    if order is None or build.c.has_lost_order(node.plan):
         return _unordered(node, build, below, start, stop)
     kept = _ordered(node, build, order, start, stop)
     for project in reversed(projections):
@@ -77,6 +84,11 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
     elif c.frame(c.limit(start + 1, child.plan)).count() <= start:
         return nothing
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
+    if c.has_lost_order(node.plan):
+        raise NonDeterministic(
+            f"{LOST_ORDER} Which rows {what} kept cannot be worked out afterwards. {_IN_ORDER}\n"
+            f"It stands here in the query:\n{place_of(build.root, node)}"
+        )
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
         "worked out afterwards. Sort before it, or compute the result under `with w.capture():`.\n"
