@@ -27,8 +27,8 @@ _SUBQUERY_RULES = (
     "RewriteLateralSubquery",
 )
 _MAX_ROUNDS = 20
-# Spark moves a SELECT below a LIMIT, and makes joins of its subqueries there afterwards: between the LIMIT and its ORDER
-# BY, which then decides about nothing. Named so, or longer, by every version that has it.
+# Spark moves a SELECT below a LIMIT, and makes joins of its subqueries there afterwards: between the LIMIT and its
+# ORDER BY, which then decides about nothing. Named so, or longer, by every version that has it.
 _BELOW_LIMITS = "PushProjectionThroughLimit"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _SEEN_THROUGH = ("Project", "SubqueryAlias", "View")
