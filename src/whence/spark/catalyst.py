@@ -332,10 +332,6 @@ class Catalyst(Subqueries, Lakes):
         """Another number when the session is set otherwise."""
         return int(self._conf.getAllConfs().hashCode())
 
-    def conf(self, name: str) -> str | None:
-        found: str | None = self.spark.conf.get(name, None)
-        return found
-
     def release(self) -> None:
         """Drop everything that was materialised, also by work that failed half-way."""
         context: Any = self.spark.sparkContext._jsc

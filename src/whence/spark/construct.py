@@ -128,6 +128,10 @@ class Making(Contents):
         self._loader: Any = known.thread.currentThread().getContextClassLoader()
         self._loaded: dict[str, JavaObject] = {}
 
+    def conf(self, name: str) -> str | None:
+        found: str | None = self.spark.conf.get(name, None)
+        return found
+
     def output(self, plan: Plan) -> list[Attr]:
         return list(remembered(plan, "output", lambda: output_of(plan)))
 
