@@ -19,10 +19,12 @@ SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py test
 BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
 # `make test WITH="services coverage"` says which lines all of them reach, too.
 MEASURED = $(if $(filter coverage,$(WITH)),--coverage)
-# Tests that have a command of their own.
-ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
+# `make test WITH="services remember"` writes down what processor time each file takes, by which the lanes are dealt.
+REMEMBERED = $(if $(filter remember,$(WITH)),--remember)
+# Tests that have a command of their own; those of `make check-examples` can be had in the lanes, too: WITH=examples.
+ELSEWHERE := $(if $(filter examples,$(WITH)),,tests/docs) tests/lakes tests/recipes tests/cluster tests/examples
 
-.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-types check-examples docs \
+.PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-style check-types check-examples docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)
 
 help:
@@ -52,7 +54,7 @@ demo:
 
 test:
 	@$(SETUP) dev
-	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) $(BESIDE) $(MEASURED))
+	@$(QUICK) && $(if $(ARGS),$(BIN)/pytest $(ARGS),$(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) $(BESIDE) $(MEASURED) $(REMEMBERED))
 
 test-services: test-processes test-cluster test-lakes
 
@@ -99,11 +101,13 @@ coverage:
 	@$(SETUP) dev
 	@$(QUICK) && $(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) --coverage $(ARGS)
 
-check:
+check: check-style
+	@$(MAKE) --no-print-directory -j2 check-types check-examples
+
+check-style:
 	@$(SETUP) dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@$(MAKE) --no-print-directory -j2 check-types check-examples
 
 # Side by side: each of them keeps one core busy.
 check-types:

@@ -1,9 +1,9 @@
 """Runs test files in lanes side by side, each lane one pytest with a Spark session of its own.
 
-Files are dealt beforehand by how long they took the last time (tests/durations.json; `--remember` writes it anew), so
-that all lanes end together. What a lane runs, and in which order, follows from that file alone: a run can be repeated,
-and so can one lane of it (`--only 2`). Files of `--beside`, those that start programs and wait for them, come one
-after the other in one more lane, beside others that compute."""
+Files are dealt beforehand by the processor time that they took the last time (tests/durations.json; `--remember` writes
+it anew, see tests/spent.py), so that all lanes end together. What a lane runs, and in which order, follows from that
+file alone: a run can be repeated, and so can one lane of it (`--only 2`). Files of `--beside`, those that start
+programs and wait for them, come one after the other in one more lane, beside others that compute."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ DURATIONS = ROOT / "tests" / "durations.json"
 UNKNOWN = 10.0  # seconds, of a file that nobody has timed
 LANES = 3  # on two cores: a lane often waits, for Python, for the JVM or for a program beside it
 TOLD_LINES = 12  # of what a failed test said
+SPENT = "processor seconds"  # as tests/spent.py names them
 NOTHING_THERE = 5  # pytest's exit code when no test was selected
 
 
@@ -58,11 +59,19 @@ def found(paths: list[str], left_out: list[str]) -> list[str]:
     return files
 
 
-def run(lane: int, files: list[str], results: Path, coverage: bool, options: list[str], codes: dict[int, int]) -> None:
+def run(
+    lane: int,
+    files: list[str],
+    results: Path,
+    coverage: bool,
+    more: dict[str, str],
+    options: list[str],
+    codes: dict[int, int],
+) -> None:
     python = [sys.executable, *(["-m", "coverage", "run"] if coverage else []), "-m", "pytest"]
     command = [*python, *files, f"--junitxml={results / f'{lane}.xml'}", *options]
     # Sets are walked in one order too.
-    environment = {**os.environ, "COVERAGE_FILE": str(results / f"coverage.{lane}"), "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, **more, "COVERAGE_FILE": str(results / f"coverage.{lane}"), "PYTHONHASHSEED": "0"}
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -74,12 +83,15 @@ def run(lane: int, files: list[str], results: Path, coverage: bool, options: lis
 
 
 def seconds(results: Path) -> dict[str, float]:
+    """Of each file: processor seconds where they were measured, else those of the clock."""
     found: dict[str, float] = defaultdict(float)
     for xml in results.glob("*.xml"):
         for case in ET.parse(xml).iter("testcase"):
             parts = case.get("classname", "").split(".")
             paths = ("/".join(parts[:i]) + ".py" for i in range(len(parts), 0, -1))
-            found[next((path for path in paths if (ROOT / path).exists()), "")] += float(case.get("time", 0))
+            spent = case.find(f"properties/property[@name='{SPENT}']")
+            took = case.get("time", 0) if spent is None else spent.get("value", 0)
+            found[next((path for path in paths if (ROOT / path).exists()), "")] += float(took)
     return {file: round(took, 1) for file, took in sorted(found.items()) if file}
 
 
@@ -109,15 +121,16 @@ def main() -> int:
     parser.add_argument("--lanes", type=int, default=LANES)
     parser.add_argument("--only", type=int, help="run this lane alone, as it would be run among the others")
     parser.add_argument("--coverage", action="store_true", help="say which lines of whence the tests reach")
-    parser.add_argument("--remember", action="store_true", help="write down how long each file took")
+    parser.add_argument("--remember", action="store_true", help="write down what processor time each file took")
     arguments, options = parser.parse_known_args()
     beside = found(arguments.beside, [])
     hands = dealt(found(arguments.paths, arguments.without), beside, arguments.lanes + bool(beside))
+    more = {"WHENCE_TESTS_SPENT": "1"} if arguments.remember else {}
     begun = time.monotonic()
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as results:
         threads = [
-            threading.Thread(target=run, args=(lane, files, Path(results), arguments.coverage, options, codes))
+            threading.Thread(target=run, args=(lane, files, Path(results), arguments.coverage, more, options, codes))
             for lane, files in enumerate(hands, 1)
             if arguments.only in (None, lane)
         ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import jvm
+import spent
 import whence
 from beside import Beside
 
@@ -48,8 +51,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    jvm.tell_places_quickly(session.sparkContext)
     yield session
     session.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if spent.WANTED in os.environ:
+        config.pluginmanager.register(spent.Spent())
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -92,10 +101,10 @@ def w(spark: SparkSession, tmp_path: Path) -> Iterator[whence.Session]:
 
 
 # Compiling and re-planning pays off on data; on a few rows it is most of the time. Other tests run as users do.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 TINY = {
+    **INTERPRETED,
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
     # Rows of a plan, and small files, are one task.
     "spark.sql.leafNodeDefaultParallelism": "1",
@@ -105,11 +114,27 @@ TINY = {
 @pytest.fixture(scope="module")
 def tiny(spark: SparkSession) -> Iterator[SparkSession]:
     """The suite's session, set for many queries over a few rows."""
-    before = {name: spark.conf.get(name, None) for name in TINY}
-    for name, value in TINY.items():
+    with _set(spark, TINY):
+        yield spark
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """The suite's session, which plans as users' do, in several partitions too, but compiles nothing."""
+    with _set(spark, INTERPRETED):
+        yield spark
+
+
+@contextmanager
+def _set(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
+    context: Any = spark.sparkContext
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, value in settings.items():
         spark.conf.set(name, value)
-    yield spark
+        context.setLocalProperty(name, value)  # for tasks, too, that belong to no query of Spark's
+    yield
     for name, old in before.items():
+        context.setLocalProperty(name, None)
         if old is None:
             spark.conf.unset(name)
         else:

@@ -9,6 +9,10 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
 - Before it runs a function of Scala's, Spark parses the class around it, to cut off what a Scala shell left in it. No
   such shell is here, and a sixth of the JVM's time went into that. A class that leaves functions alone stands in for
   Spark's (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
+- Every scan of files sends all of Hadoop's thousand settings to its tasks, in many queries several times. The class
+  that stands in for Spark's sends those that are not Hadoop's own defaults.
+- For messages of errors, PySpark and Spark note at each operation of a DataFrame where the program is: some calls to
+  the JVM, and walks up the stacks of both. Nobody reads them here.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ import pyspark
 from py4j.clientserver import DEFAULT_WORKER_SLEEP_TIME, SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from py4j.protocol import MEMORY_COMMAND_NAME, MEMORY_DEL_SUBCOMMAND_NAME
+from pyspark import traceback_utils
 
 # Tests run each piece of code a few times: the second compiler would cost more than it gives.
 SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -49,6 +54,8 @@ SETTINGS = {
     "spark.shuffle.spill.compress": "false",
     "spark.shuffle.sort.initialBufferSize": "64",
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     # Of the classes that Spark compiles for its queries it keeps a hundred; the same come again in other tests.
     "spark.sql.codegen.cache.maxEntries": "2000",
     # What the page of Spark would show; nobody looks.
@@ -60,6 +67,7 @@ SETTINGS = {
 }
 TOGETHER = 200  # objects in one message; the answers must fit a socket's buffer
 _CLEANER = "org/apache/spark/util/SparkClosureCleaner$"
+_SETTINGS = "org/apache/spark/util/SerializableConfiguration"
 _LEAVE_ALONE = """
 package org.apache.spark.util;
 public final class SparkClosureCleaner$ {
@@ -67,6 +75,98 @@ public final class SparkClosureCleaner$ {
   public Object clean(Object function, boolean check, boolean transitively) { return function; }
   public boolean clean$default$2() { return true; }
   public boolean clean$default$3() { return true; }
+}
+"""
+_SEND_FEW = """
+package org.apache.spark.util;
+
+import java.io.Externalizable;
+import java.io.IOException;
+import java.io.ObjectInput;
+import java.io.ObjectOutput;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+
+// Externalizable, since Janino makes no private methods, which those of a Serializable must be.
+public class SerializableConfiguration implements Externalizable {
+  private static final long serialVersionUID = 1L;
+  // By their names, not what this process takes for defaults: executors may have loaded others.
+  private static final Configuration USUAL = usual();
+  private static final HashMap SETTINGS = new HashMap();
+
+  static {
+    for (Iterator all = USUAL.iterator(); all.hasNext();) {
+      Map.Entry one = (Map.Entry) all.next();
+      SETTINGS.put(one.getKey(), one.getValue());
+    }
+  }
+
+  private Configuration value;
+
+  public SerializableConfiguration() {}
+  public SerializableConfiguration(Configuration value) { this.value = value; }
+  public Configuration value() { return value; }
+  public void value_$eq(Configuration other) { value = other; }
+
+  private static Configuration usual() {
+    Configuration made = new Configuration(false);
+    made.addResource("core-default.xml");
+    made.addResource("mapred-default.xml");
+    return made;
+  }
+
+  public void writeExternal(ObjectOutput out) throws IOException {
+    ArrayList other = new ArrayList();
+    int same = 0;
+    for (Iterator all = value.iterator(); all.hasNext();) {
+      Map.Entry one = (Map.Entry) all.next();
+      if (one.getValue().equals(SETTINGS.get(one.getKey()))) {
+        same++;
+      } else {
+        other.add(one.getKey());
+        other.add(one.getValue());
+      }
+    }
+    ArrayList gone = new ArrayList();
+    if (same < SETTINGS.size()) {
+      for (Iterator names = SETTINGS.keySet().iterator(); names.hasNext();) {
+        String name = (String) names.next();
+        if (value.getRaw(name) == null) { gone.add(name); }
+      }
+    }
+    write(out, other);
+    write(out, gone);
+  }
+
+  private static void write(ObjectOutput out, ArrayList texts) throws IOException {
+    out.writeInt(texts.size());
+    for (int i = 0; i < texts.size(); i++) {
+      byte[] text = ((String) texts.get(i)).getBytes("UTF-8");
+      out.writeInt(text.length);
+      out.write(text);
+    }
+  }
+
+  public void readExternal(ObjectInput in) throws IOException {
+    value = new Configuration(USUAL);
+    String[] other = read(in);
+    for (int i = 0; i < other.length; i += 2) { value.set(other[i], other[i + 1]); }
+    String[] gone = read(in);
+    for (int i = 0; i < gone.length; i++) { value.unset(gone[i]); }
+  }
+
+  private static String[] read(ObjectInput in) throws IOException {
+    String[] texts = new String[in.readInt()];
+    for (int i = 0; i < texts.length; i++) {
+      byte[] text = new byte[in.readInt()];
+      in.readFully(text);
+      texts[i] = new String(text, "UTF-8");
+    }
+    return texts;
+  }
 }
 """
 _WARM = """
@@ -99,7 +199,7 @@ def archive() -> Path:
     """Where the classes of this Spark and this Java stand; an archive fits no other."""
     java = Path(os.environ.get("JAVA_HOME", "")) / "release"
     release = java.read_text() if java.is_file() else ""
-    facts = f"{pyspark.__file__} {pyspark.__version__} {release} {_LEAVE_ALONE}"
+    facts = f"{pyspark.__file__} {pyspark.__version__} {release} {_LEAVE_ALONE} {_SEND_FEW}"
     key = hashlib.sha256(facts.encode()).hexdigest()[:12]
     return Path(sys.prefix) / f"spark-classes-{key}.jsa"
 
@@ -108,18 +208,21 @@ def quick_jar() -> Path:
     return archive().with_suffix(".jar")
 
 
-def in_front() -> str:
+def in_front() -> dict[str, str]:
     """What is looked for before Spark's own classes; an archive fits no other JVM than one with the same."""
-    return f"-Xbootclasspath/a:{quick_jar()}" if quick_jar().exists() else ""
+    if not quick_jar().exists():
+        return {}
+    return dict.fromkeys(("spark.driver.extraClassPath", "spark.executor.extraClassPath"), str(quick_jar()))
 
 
 def environment() -> dict[str, str]:
     """What PySpark reads before it starts a JVM. A program's own settings go before these."""
-    options = f"{OPTIONS} {YOUNG} {in_front()}"
+    options = f"{OPTIONS} {YOUNG}"
     if archive().exists() and archive().stat().st_size:
         # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
         options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-    settings = {**SETTINGS, "spark.driver.defaultJavaOptions": options, "spark.executor.defaultJavaOptions": OPTIONS}
+    java = {"spark.driver.defaultJavaOptions": options, "spark.executor.defaultJavaOptions": OPTIONS}
+    settings = {**SETTINGS, **java, **in_front()}
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return {
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
@@ -177,6 +280,28 @@ def _told(client: Any, commands: list[str]) -> None:
         return
 
 
+def tell_places_quickly(context: Any) -> None:
+    """Of a job's place in the program only its short form is wanted by anybody (whence's catalogue names RDDs by it);
+    the long one is a walk up the JVM's stack for every RDD that a query makes. PySpark finds the short one by reading
+    the lines of source of all that is on Python's stack."""
+    context.setLocalProperty("callSite.long", "a test")
+    traceback_utils.first_spark_call = _first_spark_call
+
+
+def _first_spark_call() -> traceback_utils.CallSite:
+    """What PySpark's own says, without the lines of source."""
+    stack: list[Any] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        stack.append(frame)
+        frame = frame.f_back
+    stack.reverse()
+    spark = str(Path(traceback_utils.__file__).parent)
+    first = next((n for n, one in enumerate(stack) if one.f_code.co_filename.startswith(spark)), len(stack) - 1)
+    user = stack[max(first - 1, 0)]
+    return traceback_utils.CallSite(stack[first].f_code.co_name, user.f_code.co_filename, user.f_lineno)
+
+
 def make_quick_jar() -> None:
     """With Janino, the compiler that Spark brings. Not where Spark's own class is another one, as it is in 3.5."""
     jars = Path(pyspark.__file__).parent / "jars"
@@ -184,21 +309,21 @@ def make_quick_jar() -> None:
         there = f"{_CLEANER}.class" in own.namelist()
         if not there or b"(Ljava/lang/Object;ZZ)Ljava/lang/Object;" not in own.read(f"{_CLEANER}.class"):
             return
-    compiler = os.pathsep.join(
-        str(jar) for name in ("janino", "commons-compiler") for jar in jars.glob(f"{name}-*.jar")
-    )
+    classpath = os.pathsep.join(map(str, jars.glob("*.jar")))
     java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
+    compiler = [java, "-cp", classpath, "org.codehaus.commons.compiler.samples.CompilerDemo", "-classpath", classpath]
     with tempfile.TemporaryDirectory() as home:
-        source, compiled = Path(home) / "SparkClosureCleaner$.java", Path(home) / f"{_CLEANER}.class"
-        source.write_text(_LEAVE_ALONE)
-        command = [java, "-cp", compiler, "org.codehaus.commons.compiler.samples.CompilerDemo", "-d", home, str(source)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        if not compiled.exists():
-            print(f"{source.name} could not be compiled, and the tests do without:\n{ran.stderr[-2000:]}")
-            return
+        for name, text in ((_CLEANER, _LEAVE_ALONE), (_SETTINGS, _SEND_FEW)):
+            source = Path(home) / f"{Path(name).name}.java"
+            source.write_text(text)
+            ran = subprocess.run([*compiler, "-d", home, str(source)], capture_output=True, text=True, check=False)
+            if not Path(home, f"{name}.class").exists():
+                print(f"{source.name} could not be compiled, and the tests do without:\n{ran.stderr[-2000:]}")
+                return
         part = quick_jar().with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(part, "w") as jar:
-            jar.write(compiled, f"{_CLEANER}.class")
+            for name in (_CLEANER, _SETTINGS):
+                jar.write(Path(home, f"{name}.class"), f"{name}.class")
         part.replace(quick_jar())
 
 
@@ -223,8 +348,11 @@ def _archived(made: Path) -> str:
     """Nothing, or what went wrong."""
     with tempfile.TemporaryDirectory() as home:
         part = Path(home) / "classes.jsa"
-        options = f"{OPTIONS} {in_front()} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
-        words = shlex.join(["--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
+        options = f"{OPTIONS} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
+        settings = {"spark.driver.defaultJavaOptions": options, **in_front()}
+        words = shlex.join(
+            [*(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")), "pyspark-shell"]
+        )
         surroundings = {**os.environ, "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, "-c", _WARM]
         ran = subprocess.run(command, env=surroundings, cwd=home, capture_output=True, text=True, check=False)

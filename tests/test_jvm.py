@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from collections import deque
 from typing import Any
 
 import pytest
 from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
+from pyspark import traceback_utils
 from pyspark.sql import SparkSession
 
 import jvm
@@ -74,5 +76,40 @@ def test_functions_of_scala_are_left_alone(spark: SparkSession) -> None:
     if not jvm.quick_jar().exists():
         pytest.skip("`python tests/jvm.py` has not made its jar")
     cleaner: Any = spark._jvm.java.lang.Class.forName("org.apache.spark.util.SparkClosureCleaner$")  # type: ignore[union-attr]
-    assert cleaner.getClassLoader() is None, "that of the jar, which is looked for first"
+    assert cleaner.getProtectionDomain().getCodeSource().getLocation().getPath() == str(jvm.quick_jar())
     assert spark.range(5).selectExpr("sum(id)").first()[0] == 10  # type: ignore[index]
+
+
+def test_tasks_are_told_all_settings_of_hadoop(spark: SparkSession) -> None:
+    """Those that differ from its defaults are sent, and those that are gone."""
+    java: Any = spark._jvm
+    known: Any = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    told = java.org.apache.hadoop.conf.Configuration(known)
+    told.set("fs.defaultFS", "file:///elsewhere")
+    told.set("ä name", "ä value")
+    told.set("not.yet", "${fs.defaultFS}/there")
+    told.unset("io.file.buffer.size")
+    sent = java.java.io.ByteArrayOutputStream()
+    out = java.java.io.ObjectOutputStream(sent)
+    out.writeObject(getattr(java, "org.apache.spark.util.SerializableConfiguration")(told))
+    out.close()
+    taken = java.java.io.ObjectInputStream(java.java.io.ByteArrayInputStream(sent.toByteArray())).readObject().value()
+    settings = taken.getPropsWithPrefix("")
+    assert settings.equals(told.getPropsWithPrefix(""))
+    assert settings.size() > 500
+    assert settings.get("ä name") == "ä value"
+    assert taken.getRaw("not.yet") == "${fs.defaultFS}/there"
+    assert taken.get("not.yet") == "file:///elsewhere/there"
+    assert taken.get("io.file.buffer.size") is None
+    if jvm.quick_jar().exists():
+        assert sent.size() < 20_000
+
+
+def test_the_place_of_a_job_is_what_pyspark_says(spark: SparkSession) -> None:
+    assert traceback_utils.first_spark_call is jvm._first_spark_call
+    spec: Any = importlib.util.spec_from_file_location("theirs", traceback_utils.__file__)
+    theirs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(theirs)
+    said = [module.SCCallSiteSync(spark.sparkContext)._call_site for module in (theirs, traceback_utils)]
+    assert said[0] == said[1]
+    assert __file__ in said[0]

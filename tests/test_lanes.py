@@ -4,12 +4,15 @@ any of them is told."""
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from scripts import lanes
+
+import spent
 
 FILE = """
 import os
@@ -33,6 +36,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Files of 0, 1, 2, ... seconds, in a place of their own."""
     monkeypatch.setattr(lanes, "ROOT", tmp_path)
     monkeypatch.setattr(lanes, "DURATIONS", tmp_path / "durations.json")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # nothing there needs any, and they start slowly
     files = [f"test_{number}.py" for number in range(8)]
     lanes.DURATIONS.write_text(json.dumps({file: float(number) for number, file in enumerate(files)}))
     for number, file in enumerate(files):
@@ -81,6 +85,21 @@ def test_every_file_is_run_once_and_a_failure_is_told(
     assert "7 files in 3 lanes" in said
     assert said.count("passed in") == 3
     assert set(json.loads(lanes.DURATIONS.read_text())) == set(files)
+
+
+def test_processor_time_is_what_is_remembered_where_it_was_measured(files: list[str], tmp_path: Path) -> None:
+    measured = f'<properties><property name="{spent.NAME}" value="2.5"/></properties>'
+    cases = [f'<testcase classname="test_1" name="a" time="9">{measured}</testcase>']
+    cases += [f'<testcase classname="{name}" name="b" time="1"/>' for name in ("test_1", "test_2.Some")]
+    (tmp_path / "1.xml").write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    assert lanes.seconds(tmp_path) == {"test_1.py": 3.5, "test_2.py": 1.0}
+
+
+def test_the_time_of_a_program_counts_when_it_has_ended() -> None:
+    burn = "import time\nwhile time.process_time() < 0.2: pass"
+    before = spent.spent()
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    assert sum(spent.spent().values()) - sum(before.values()) > 0.1
 
 
 def test_one_lane_can_be_run_again(

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 import whence
 from whence.actors import Location
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 # A program without Spark: it reads prices and writes what each customer owes, then leaves.
 PROGRAM = """
 import sys

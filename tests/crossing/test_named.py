@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 import whence
 from whence.debug.everything import Everything
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 TABLES = ("named_orders", "named_totals", "named_report", "named_other")
 
 

@@ -12,6 +12,8 @@ import pytest
 import whence
 from whence.model.flow import RecordId
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 TEXT = "a 1\nb 2\na 3\nc 4\nb -9\n"
 
 

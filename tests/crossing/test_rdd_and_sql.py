@@ -13,6 +13,8 @@ from pyspark.sql import SparkSession
 import whence
 from whence.debug.trace import Trace
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 LINES = ["a 1", "b 2", "a 3", "c 4", "b -9"]
 
 

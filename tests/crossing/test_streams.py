@@ -11,6 +11,8 @@ from pyspark.sql import functions as F
 
 import whence
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 SCHEMA = "id int, name string"
 
 

@@ -128,8 +128,9 @@ def check(session: whence.Session, query: str, in_sqlite: str, *, numbered: bool
         assert row.influence == moved, said
 
 
-@pytest.mark.parametrize("numbered", [False, True])
-@pytest.mark.parametrize("expression", ONE_LEVEL)
+@pytest.mark.parametrize(
+    ("expression", "numbered"), [*((one, False) for one in ONE_LEVEL), *((one, True) for one in [*ONE_LEVEL][1:4:2])]
+)
 def test_one_aggregate(session: whence.Session, expression: str, numbered: bool) -> None:
     query = "select k, {} x from inf_t group by k"
     in_sqlite = query.format(ONE_LEVEL[expression] or expression)
@@ -219,13 +220,15 @@ def test_one_world_after_the_other_without_the_keys(session: whence.Session) -> 
     query = next(iter(ONE_BY_ONE))
     expected = naive(query)
     report = session.spark.sql(query)
-    for k in (1, 2):
-        asked = report.where(f"k = {k}")
-        for trace in (session.backward(asked, columns=["x"]), session.backward(asked.selectExpr("x + 0 AS x"))):
-            found = trace.influence("x", source="inf_t").collect()
-            assert len(found) == trace.witness_counts["inf_t"] > 0
-            for one in found:
-                assert one.without == pytest.approx(expected[one.rid][k], rel=1e-9), one
+    first, second = (report.where(f"k = {k}") for k in (1, 2))
+    for k, trace in (
+        (1, session.backward(first, columns=["x"])),
+        (2, session.backward(second.selectExpr("x + 0 AS x"))),
+    ):
+        found = trace.influence("x", source="inf_t").collect()
+        assert len(found) == trace.witness_counts["inf_t"] > 0
+        for one in found:
+            assert one.without == pytest.approx(expected[one.rid][k], rel=1e-9), one
 
 
 def test_what_was_kept_of_duplicates(session: whence.Session) -> None:

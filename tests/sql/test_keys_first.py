@@ -68,7 +68,7 @@ def test_a_group_of_groups_is_asked_for_by_what_these_count(
     """Also where the rows are too many to be kept."""
     monkeypatch.setattr(computed_before, "WIDE_ROWS", rows)
     numbers = []
-    for n in (0, 2, 11, 99):
+    for n in (0, 11, 2, 99) if rows > 3 else (0, 11):
         keys = {k for k, count in times().items() if count == n}
         trace = w.backward(spark.sql(COUNTS).where(f"n = {n}"))
         assert {row.k for row in trace["things"].collect()} == keys
@@ -86,7 +86,7 @@ def test_rows_touch_the_group_of_their_group(
 ) -> None:
     monkeypatch.setattr(computed_before, "WIDE_ROWS", rows)
     together = Counter(times().values())
-    for k in (0, 7, 8):
+    for k in (0, 8) if rows > 3 else (7,):
         n = times()[k]
         touched = w.forward(spark.table("things").where(f"k = {k}"), to=spark.sql(COUNTS))
         assert [tuple(row) for row in touched.rows.collect()] == [(n, together[n])]
@@ -104,7 +104,7 @@ def test_a_joined_row_touches_its_group(
 ) -> None:
     monkeypatch.setattr(computed_before, "WIDE_ROWS", rows)
     names, numbers = dict(THINGS), []
-    for i, _, k in (ITEMS[1], ITEMS[2], ITEMS[11], ITEMS[60]):
+    for i, _, k in (ITEMS[1], ITEMS[2], ITEMS[11], ITEMS[60]) if rows > 3 else (ITEMS[2],):
         touched = w.forward(spark.table("items").where(f"id = {i}"), to=spark.sql(REPORT))
         own = [at for at, _, of in ITEMS if of == k]
         expected = [] if k is None else [(names[k], k, len(own), sum(own))]
@@ -154,7 +154,7 @@ def test_groups_of_what_others_keep(
     text, test, found = KEPT[kept]
     query = f"select g, count(*) as n from items l where {text} group by g"
     numbers = []
-    for g in (3, 5, 0, 99):
+    for g in (3, 0, 99) if sent > 2 else (5,):
         trace = w.backward(spark.sql(query).where(f"g = {g}"))
         own = {i for i, at, k in ITEMS if at == g and test(i, k)}
         assert ids(trace, 0) == own
@@ -163,20 +163,20 @@ def test_groups_of_what_others_keep(
         assert trace.verify()
         numbers.append(len(scans))
     if sent > 2:
-        assert numbers[0] == numbers[2]  # what the first question has read is enough for all that have rows
+        assert numbers[0] == numbers[1]  # what the first question has read is enough for all that have rows
 
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_rows_touch_groups_of_what_others_keep(w: whence.Session, spark: SparkSession, kept: str) -> None:
     text, test, _ = KEPT[kept]
     query = f"select g, count(*) as n from items l where {text} group by g"
+    back = w.backward(spark.sql(query)).associations().collect()
     for i, g, k in (ITEMS[8], ITEMS[22], ITEMS[60]):
         touched = {
             row.g for row in w.forward(spark.table("items").where(f"id = {i}"), to=spark.sql(query)).rows.collect()
         }
         if "from items" not in text:
             assert touched == ({g} if test(i, k) else set())
-        back = w.backward(spark.sql(query)).associations().collect()
         outputs = {row.output for row in back if row.source == "items" and row.record.endswith(f"#{i}")}
         assert len(touched) == len(outputs)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -213,8 +214,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("kept", KEPT)
-@pytest.mark.parametrize("g", [3, 5, 0])
+@pytest.mark.parametrize(("kept", "g"), [*zip(KEPT, cycle((3, 5, 0))), ("not in", 5), ("another than itself", 5)])
 def test_rows_that_others_keep_are_found_from_their_own_keys(
     w: whence.Session, spark: SparkSession, tables: Path, left: list[object], kept: str, g: int
 ) -> None:
@@ -240,7 +240,7 @@ def test_groups_of_rows_that_others_keep(w: whence.Session, spark: SparkSession,
     query = (
         f"select l.g, count(*) as n, max(l.id) as top from items l where {text} group by l.g order by top desc limit 3"
     )
-    for row in spark.sql(query).collect():
+    for row in spark.sql(query).collect()[::2]:
         trace = w.backward(spark.sql(query).where(F.col("g") == row.g))
         own = {row.id for row in first_reading(trace).collect()}
         assert own == {i for i, at, k in ITEMS if at == row.g and test(i, k)}
@@ -315,7 +315,7 @@ def test_the_groups_that_a_limit_keeps_are_made_of_rows_that_are_kept_for_the_qu
     """Also where they are too many to be kept."""
     monkeypatch.setattr(computed_before, "WIDE_ROWS", rows)
     numbers = []
-    for k in first_three():
+    for k in first_three()[: 3 if rows > 1 else 1]:
         trace = w.backward(spark.sql(FIRST).where(f"k = {k}"))
         assert ids(trace) == {i for i, _, of in ITEMS if of == k}
         assert {row.k for row in trace["things"].collect()} == {k}
@@ -331,7 +331,7 @@ def test_the_groups_that_a_limit_keeps_are_made_of_rows_that_are_kept_for_the_qu
 
 
 def test_rows_touch_what_a_limit_keeps(w: whence.Session, spark: SparkSession, tables: Path) -> None:
-    for i, _, k in ITEMS[:12]:
+    for i, _, k in ITEMS[:6]:
         touched = w.forward(spark.table("items").where(f"id = {i}"), to=spark.sql(FIRST)).rows.collect()
         assert [row.k for row in touched] == ([k] if k in first_three() else [])
 
@@ -342,7 +342,7 @@ def test_a_limit_over_a_having_and_a_union_of_reports(w: whence.Session, spark: 
         f"select * from ({TOP} having count(*) > 9 union all {TOP.replace('sum(id)', '-sum(id)')}) "
         "order by ids desc, k limit 4"
     )
-    for row in spark.sql(query).collect():
+    for row in spark.sql(query).collect()[::3]:
         trace = w.backward(spark.sql(query).where(f"k = {row.k} and ids = {row.ids}"))
         assert ids(trace) == {i for i, _, of in ITEMS if of == row.k}
         assert trace.verify()
@@ -367,7 +367,7 @@ def test_a_report_of_one_row_is_computed_once_for_all_that_touches_it(
 ) -> None:
     query = "select sum(id) + 1 as x from items where g < 3"
     expected = sum(i for i, g, _ in ITEMS if g < 3) + 1
-    for i, g, _ in ITEMS[:7]:
+    for i, g, _ in ITEMS[:4]:
         touched = w.forward(spark.table("items").where(f"id = {i}"), to=spark.sql(query)).rows
         assert [row.x for row in touched.collect()] == ([expected] if g < 3 else [])
     sums = [one for one in computed if "sum(" in one.toString() and "false" not in one.toString()]  # type: ignore[attr-defined]

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 import whence
 from whence.sql import Catalyst, SqlLineage
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 QUERIES = {
     "grouped": "select g, count(*) as n from big group by g",
     "joined with itself": "select a.g, count(*) as n from big a join big b on a.id = b.id + 1 group by a.g",

@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 import whence
 from releases import since
 
+pytestmark = pytest.mark.usefixtures("interpreted")
+
 # Groups of several rows in several files, so that rows come in another order when fewer of them are read.
 FILES = 4
 ROWS = [(i, i % 5, (i * 7) % 11, (i % 5) * 3) for i in range(40)]

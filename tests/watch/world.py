@@ -88,6 +88,7 @@ def each(spark: SparkSession, home: str, cases: list[Case]) -> dict[str, Any]:
 
 
 HIVE = [case for case in CASES if case.needs == "hive"]
+REMOTE = HIVE[::3]  # only the names are other ones there
 
 
 def exports(spark: SparkSession, home: str, servers: str) -> dict[str, Any]:
@@ -149,7 +150,7 @@ def remote(home: str) -> dict[str, Any]:
         with hive_metastore.hive_metastore(Path(home, "server"), Path(home, "warehouse")) as uri:
             spark = session(home, [], uri)
             spark.sparkContext.setLogLevel("ERROR")
-            results = {"server": uri, "hive": each(spark, home, HIVE)}
+            results = {"server": uri, "hive": each(spark, home, REMOTE)}
             spark.stop()
             return results
     except hive_metastore.Unavailable as reason:
