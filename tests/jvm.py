@@ -93,7 +93,7 @@ import org.apache.hadoop.conf.Configuration;
 // Externalizable, since Janino makes no private methods, which those of a Serializable must be.
 public class SerializableConfiguration implements Externalizable {
   private static final long serialVersionUID = 1L;
-  // By their names, not what this process takes for defaults: executors may have loaded others.
+  // By their files, not what this process takes for its defaults: executors may have loaded others.
   private static final Configuration USUAL = usual();
   private static final HashMap SETTINGS = new HashMap();
 
@@ -209,10 +209,10 @@ def quick_jar() -> Path:
 
 
 def in_front() -> dict[str, str]:
-    """What is looked for before Spark's own classes; an archive fits no other JVM than one with the same."""
-    if not quick_jar().exists():
-        return {}
-    return dict.fromkeys(("spark.driver.extraClassPath", "spark.executor.extraClassPath"), str(quick_jar()))
+    """Has Java look into the jar before it looks for Spark's own classes; an archive fits no other JVM than one with
+    the same. Java looks into Spark's folder of settings first, and there is none here; a program's own class path stays
+    free for what the program needs."""
+    return {"SPARK_CONF_DIR": str(quick_jar())} if quick_jar().exists() else {}
 
 
 def environment() -> dict[str, str]:
@@ -222,11 +222,12 @@ def environment() -> dict[str, str]:
         # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
         options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
     java = {"spark.driver.defaultJavaOptions": options, "spark.executor.defaultJavaOptions": OPTIONS}
-    settings = {**SETTINGS, **java, **in_front()}
+    settings = {**SETTINGS, **java}
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return {
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "SPARK_LAUNCHER_OPTS": SHORT,
+        **in_front(),
     }
 
 
@@ -349,11 +350,8 @@ def _archived(made: Path) -> str:
     with tempfile.TemporaryDirectory() as home:
         part = Path(home) / "classes.jsa"
         options = f"{OPTIONS} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
-        settings = {"spark.driver.defaultJavaOptions": options, **in_front()}
-        words = shlex.join(
-            [*(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")), "pyspark-shell"]
-        )
-        surroundings = {**os.environ, "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
+        words = shlex.join(["--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
+        surroundings = {**os.environ, **in_front(), "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, "-c", _WARM]
         ran = subprocess.run(command, env=surroundings, cwd=home, capture_output=True, text=True, check=False)
         if ran.returncode or not part.exists():
