@@ -21,8 +21,8 @@ BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
 MEASURED = $(if $(filter coverage,$(WITH)),--coverage)
 # `make test WITH="services remember"` writes down what processor time each file takes, by which the lanes are dealt.
 REMEMBERED = $(if $(filter remember,$(WITH)),--remember)
-# Tests that have a command of their own; those of `make check-examples` can be had in the lanes, too: WITH=examples.
-ELSEWHERE := $(if $(filter examples,$(WITH)),,tests/docs) tests/lakes tests/recipes tests/cluster tests/examples
+# Tests that have a command of their own.
+ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
 .PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-style check-types check-examples docs \
 	site notebooks pictures dist clean $(BENCHES:%=bench-%)

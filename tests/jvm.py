@@ -305,6 +305,8 @@ def _first_spark_call() -> traceback_utils.CallSite:
 
 def make_quick_jar() -> None:
     """With Janino, the compiler that Spark brings. Not where Spark's own class is another one, as it is in 3.5."""
+    if quick_jar().exists():  # an archive fits no other than the one that it was made with
+        return
     jars = Path(pyspark.__file__).parent / "jars"
     with zipfile.ZipFile(next(jars.glob("spark-core_*.jar"))) as own:
         there = f"{_CLEANER}.class" in own.namelist()
