@@ -19,9 +19,7 @@ from whence.sql.certainty import LOST_ORDER
 from whence.sql.tree import Node, place_of, rebuild
 
 _IN_ORDER = (
-    "Write the subquery as a join, or compute the result under `with w.capture():`, or tell Spark to leave that out: "
-    'spark.conf.set("spark.sql.optimizer.excludedRules", '
-    '"org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset").'
+    "Write the subquery as a join, or compute the result under `with w.capture():`, or tell Spark to leave that out:"
 )
 
 
@@ -86,8 +84,8 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
     if c.has_lost_order(node.plan):
         raise NonDeterministic(
-            f"{LOST_ORDER} Which rows {what} kept cannot be worked out afterwards. {_IN_ORDER}\n"
-            f"It stands here in the query:\n{place_of(build.root, node)}"
+            f"{LOST_ORDER} Which rows {what} kept cannot be worked out afterwards. {_IN_ORDER} "
+            f"{c.losing_order}.\nIt stands here in the query:\n{place_of(build.root, node)}"
         )
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
