@@ -350,7 +350,8 @@ class Check:
         """One row asked for: what the query gives on its witnesses alone, and without them."""
         values = self.key(expected[self.case.asked % len(expected)][0])
         asked, ids = self.one(expected)
-        if any(self.case.tables[name].format in ("json", "before") for name in self.read):
+        written = {q.format for q in oracle.flat(self.query) if isinstance(q, wider.Appended)}
+        if written & {"json"} or any(self.case.tables[name].format in ("json", "before") for name in self.read):
             try:
                 asked.collect()
             except Py4JJavaError:  # Spark's JSON reader fails on <=> with an array or a struct

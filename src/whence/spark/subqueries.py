@@ -129,6 +129,11 @@ class Subqueries(Judging):
             plan = self._with_lost_orders(self._apply(_INLINE, plan), False)
         return self._without_subqueries(plan)
 
+    def as_joins(self, plan: Plan) -> Plan:
+        """A query as it is, but with no subquery that goes by its rows: of one that is a branch of a UNION and compares
+        a constant in a subquery, Spark's optimizer looks for a column that it has not (`key not found`)."""
+        return self._without_subqueries(plan) if self._has_subqueries(plan) else plan
+
     def _without_subqueries(self, plan: Plan) -> Plan:
         for _ in range(_MAX_ROUNDS):
             plan = self._pulled_up(self._apply(_INLINE, plan))
