@@ -51,7 +51,7 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
     found = differing([f"{value} as row"], ["any_value(row) as row"])
     missing = [r.row for r in found for _ in range(max(r.n, 0))]
     extra = [r.row for r in found for _ in range(max(-r.n, 0))]
-    if floats and missing and extra:
+    if missing and extra and any(word in kind for _, kind in left.dtypes for word in ("float", "double")):
         missing, extra = _without_close(missing, extra)
     if not extras_count:
         extra = []

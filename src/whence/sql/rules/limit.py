@@ -24,16 +24,22 @@ _IN_ORDER = (
 
 
 def limit(node: Node, build: Builder) -> Annotated:
-    below = node.children[0].children[0] if node.children[0].kind == "LocalLimit" else node.children[0]
-    skip = 0
-    if below.kind == "Offset":
-        skip = _number(below.plan.offsetExpr())
-        below = below.children[0]
-    return _kept(node, build, below, skip, skip + _number(node.plan.limitExpr()))
+    """LIMIT and OFFSET, one or several on top of each other: together they keep rows from one place to another."""
+    return _kept(node, build, *_cuts(node))
 
 
-def offset(node: Node, build: Builder) -> Annotated:
-    return _kept(node, build, node.children[0], _number(node.plan.offsetExpr()), None)
+def _cuts(node: Node) -> tuple[Node, int, int | None]:
+    """What is cut, the first row that is kept, and the first behind it that is not."""
+    if node.kind == "GlobalLimit":
+        inner = node.children[0]
+        below, start, stop = _cuts(inner.children[0] if inner.kind == "LocalLimit" else inner)
+        end = start + _number(node.plan.limitExpr())
+        return below, start, end if stop is None else min(stop, end)
+    if node.kind == "Offset":
+        below, start, stop = _cuts(node.children[0])
+        start += _number(node.plan.offsetExpr())
+        return below, start if stop is None else min(start, stop), stop
+    return node, 0, None
 
 
 def _number(expression: Plan) -> int:
