@@ -15,6 +15,7 @@ from pyspark.sql.functions import udf
 import whence
 from releases import has, since
 from whence.debug.guard.culprit import Culprit
+from whence.debug.guard.sql import SqlSearch
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -286,4 +287,14 @@ def test_python_functions_and_sql_in_one_query(w: whence.Session, orders: DataFr
 def test_a_query_that_goes_well_is_left_alone(w: whence.Session, orders: DataFrame) -> None:
     with w.guard() as guard:
         assert len(orders.where("id != 13").select(orders.amount.cast("int")).collect()) == 19
+    assert guard.culprit is None
+
+
+def test_a_row_whose_error_does_not_come_again_is_not_named(
+    w: whence.Session, orders: DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evaluated by itself, none of its expressions raises: then it was something else that failed."""
+    monkeypatch.setattr(SqlSearch, "_error", lambda *given: None)
+    with pytest.raises(Exception, match="5x7"), w.guard() as guard:
+        orders.selectExpr("id", "cast(amount as int) n").collect()
     assert guard.culprit is None

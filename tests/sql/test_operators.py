@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import reduce
 
 import pytest
@@ -234,6 +234,42 @@ def test_rows_that_a_window_passes_over_are_no_witnesses_and_refute_nothing(
     again = session.spark.sql(f"select rid, {function} x from t_without")
     assert sorted(trace.exclude().collect()) == sorted(again.where("rid = 4").collect())
     assert sorted(trace.exclude(df).collect()) == sorted(again.collect())
+
+
+CUTS = {
+    "a limit, then an offset": (lambda df: df.limit(6).offset(2), [2, 3, 4, 5]),
+    "an offset, then a limit": (lambda df: df.offset(2).limit(3), [2, 3, 4]),
+    "two limits": (lambda df: df.limit(5).limit(3), [0, 1, 2]),
+    "a larger limit last": (lambda df: df.limit(3).limit(5), [0, 1, 2]),
+    "two offsets": (lambda df: df.offset(2).offset(3), [5, 6, 7]),
+    "a limit, an offset, a limit": (lambda df: df.limit(6).offset(2).limit(3), [2, 3, 4]),
+    "an offset past the limit": (lambda df: df.limit(2).offset(3), []),
+}
+
+
+@pytest.mark.parametrize(("cut", "kept"), CUTS.values(), ids=CUTS.keys())
+def test_limits_and_offsets_on_top_of_each_other(
+    session: whence.Session, cut: Callable[[DataFrame], DataFrame], kept: list[int]
+) -> None:
+    t = session.spark.table("t")
+    df = cut(t.orderBy("rid"))
+    assert [row.rid for row in df.collect()] == kept
+    trace = session.backward(df)
+    assert trace.exact
+    assert sorted(row.rid for row in trace["t"].collect()) == kept
+    assert trace.verify().ok
+    touched = session.forward(t.where("rid in (1, 3, 7)"), to=df)
+    assert sorted(row.rid for row in touched.rows.collect()) == [rid for rid in kept if rid in (1, 3, 7)]
+    left = [rid for rid in range(8) if rid not in kept]
+    assert sorted(row.rid for row in trace.exclude(t).collect()) == left
+
+
+def test_limits_over_rows_in_no_order_keep_all_or_are_refused(session: whence.Session) -> None:
+    t = session.spark.table("t")
+    assert session.backward(t.limit(9).limit(8)).witness_counts == {"t": 8}
+    assert session.backward(t.limit(8).offset(8)).witness_counts == {"t": 0}
+    with pytest.raises(whence.NonDeterministic, match="LIMIT 3 without ORDER BY"):
+        _ = session.backward(t.limit(5).limit(3)).witness_counts
 
 
 def test_sample_is_traced_to_the_rows_it_drew(session: whence.Session) -> None:

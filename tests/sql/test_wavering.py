@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,3 +158,79 @@ def test_how_much_a_row_moved_a_value_of_any_row_is_not_told(w: whence.Session, 
     with pytest.raises(whence.NonDeterministic, match="whichever row"):
         trace.influence("f")
     assert trace.influence("s").count() == 8
+
+
+# Spark moves the SELECT below the LIMIT, makes a join of its subquery there, and drops the ORDER BY below the join.
+_X = "(select * from t order by v, id limit 3) x"
+_OWN = "(select max(v) from u where u.id = x.id) n"
+NO_ORDER = {
+    "a scalar": f"select id, (select count(*) from u where u.id = x.id) n from {_X}",
+    "IN": f"select id, id in (select v from u) n from {_X}",
+    "EXISTS": f"select id, exists (select * from u where u.v = x.id) n from {_X}",
+    "LIMIT and OFFSET": f"select id, {_OWN} from (select * from t order by v, id limit 3 offset 2) x",
+    "OFFSET": f"select id, {_OWN} from (select * from t order by v, id offset 30) x",
+    "below more": f"select max(n) from (select id, {_OWN} from {_X}) where n >= 0",
+    "within a subquery": f"select * from t where id in (select n from (select {_OWN} from {_X}))",
+}
+IN_ORDER = {
+    "a scalar of its own": f"select id, (select max(v) from u) n from {_X}",
+    "EXISTS of its own": f"select id, exists (select * from u) n from {_X}",
+    "a scalar of one row": f"select id, (select x.id + 1) n from {_X}",
+    "no row is left out": f"select id, {_OWN} from (select * from t order by v limit 40) x",
+    "the subquery below": f"select id, {_OWN} from t x order by v, id limit 3",
+    "a filter between": f"select id, {_OWN} from {_X} where id >= 0",
+    "no SELECT": f"select id from {_X} where exists (select * from u where u.id = x.id)",
+    "a LIMIT within": "select id, (select max(v) from (select * from u order by v, id limit 3)) n from t where id < 3",
+}
+
+
+@pytest.fixture
+def u(spark: SparkSession, home: Path, t: DataFrame) -> Iterator[DataFrame]:
+    """The same rows in another file."""
+    if not (other := home.parent / "u").exists():
+        t.coalesce(1).write.parquet(str(other))
+    spark.read.parquet(str(other)).createOrReplaceTempView("u")
+    yield spark.table("u")
+    spark.catalog.dropTempView("u")
+
+
+@pytest.mark.parametrize("query", NO_ORDER.values(), ids=NO_ORDER.keys())
+def test_a_limit_whose_order_spark_loses_is_refused(w: whence.Session, u: DataFrame, query: str) -> None:
+    df = w.spark.sql(query)
+    with pytest.raises(whence.NonDeterministic, match=r"in no order.*capture\(\)") as refused:
+        _ = w.backward(df).witness_counts
+    said = re.search(r'spark.conf.set\("(.*)", "(.*)"\)', str(refused.value))
+    assert said
+    setting, rule = said.groups()
+    with pytest.raises(whence.NonDeterministic, match="in no order"):
+        _ = w.forward(w.spark.table("t").where("id = 0"), to=df).rows.count()
+    w.spark.conf.set(setting, rule)
+    try:
+        kept = w.backward(w.spark.sql(query))
+        assert kept.exact
+        assert kept.verify().ok
+    finally:
+        w.spark.conf.unset(setting)
+
+
+@pytest.mark.parametrize("query", IN_ORDER.values(), ids=IN_ORDER.keys())
+def test_a_limit_whose_order_spark_keeps_is_traced(w: whence.Session, u: DataFrame, query: str) -> None:
+    df = w.spark.sql(query)
+    shown = {row.id for row in df.collect()}
+    trace = w.backward(df)
+    assert trace.exact
+    assert {row.id for row in trace["t"].collect()} == shown
+    assert trace.verify().ok
+
+
+def test_spark_itself_cuts_rows_in_no_order(w: whence.Session, u: DataFrame) -> None:
+    """Should a later Spark keep the order, `LOST_ORDER` may go. What was captured is traced as it was shown."""
+    df = w.spark.sql(NO_ORDER["a scalar"])
+    assert "Sort" not in w.spark.sql(f"explain extended {NO_ORDER['a scalar']}").first()[0].split("Optimized")[1]
+    assert df.count() == 3
+    with w.capture():
+        shown = {row.id for row in df.collect()}
+    trace = w.backward(df)
+    assert trace.exact
+    assert {row.id for row in trace["t"].collect()} == shown
+    assert trace.verify().ok

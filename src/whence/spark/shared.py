@@ -63,6 +63,7 @@ class Shared:
         self.with_subquery: JavaObject = self.patterns.PLAN_EXPRESSION()
         self.new_id: Any = self.exprs.NamedExpression.newExprId
         self.tag: Any = Classes(jvm, "org.apache.spark.sql.catalyst.trees").TreeNodeTag("whence_operator")
+        self.lost_order: Any = Classes(jvm, "org.apache.spark.sql.catalyst.trees").TreeNodeTag("whence_lost_order")
         self.jvm: str = str(self.new_id().jvmId().toString())
 
 

@@ -15,6 +15,7 @@ from whence.spark.shared import shared
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
 _EXPRS = "org.apache.spark.sql.catalyst.expressions"
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 
 # Spark's own rules that turn subqueries into joins. Each may bring a subquery's own subqueries to the surface, whose
 # correlated predicates must be pulled up before the next rule sees them.
@@ -28,8 +29,8 @@ _SUBQUERY_RULES = (
 )
 _MAX_ROUNDS = 20
 # Spark moves a SELECT below a LIMIT, and makes joins of its subqueries there afterwards: between the LIMIT and its
-# ORDER BY, which then decides about nothing. Named so, or longer, by every version that has it.
-_BELOW_LIMITS = "PushProjectionThroughLimit"
+# ORDER BY, which then decides about nothing. Its name in newer versions, and in older ones.
+_BELOW_LIMITS = ("PushProjectionThroughLimitAndOffset", "PushProjectionThroughLimit")
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _SEEN_THROUGH = ("Project", "SubqueryAlias", "View")
 _CUTS = ("GlobalLimit", "LocalLimit", "Offset")
@@ -41,7 +42,7 @@ class Subqueries(Judging):
         super().__init__(spark)
         self._optimizer: Any = shared(self._jvm).optimizer
         self._domains: set[int] = set()
-        self._lost_order: JavaObject = self._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag("whence_lost_order")
+        self._lost_order: JavaObject = shared(self._jvm).lost_order
         self._with_subquery: JavaObject = shared(self._jvm).with_subquery
 
     def subqueries(self, plan: Plan) -> list[Expr]:
@@ -124,9 +125,14 @@ class Subqueries(Judging):
     def normalise(self, plan: Plan) -> Plan:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
         plan = self._inline_ctes().apply(plan)
-        if self._has_subqueries(plan) and _BELOW_LIMITS not in (self.conf(_EXCLUDED) or ""):
-            plan = self._with_lost_orders(plan, False)
+        if self._has_subqueries(plan) and _BELOW_LIMITS[-1] not in (self.conf(_EXCLUDED) or ""):
+            plan = self._with_lost_orders(self._apply(_INLINE, plan), False)
         return self._without_subqueries(plan)
+
+    def as_joins(self, plan: Plan) -> Plan:
+        """A query as it is, but with no subquery that goes by its rows: of one that is a branch of a UNION and compares
+        a constant in a subquery, Spark's optimizer looks for a column that it has not (`key not found`)."""
+        return self._without_subqueries(plan) if self._has_subqueries(plan) else plan
 
     def _without_subqueries(self, plan: Plan) -> Plan:
         for _ in range(_MAX_ROUNDS):
@@ -181,21 +187,22 @@ class Subqueries(Judging):
     def _with_lost_orders(self, plan: Plan, below: bool) -> Plan:
         """LIMIT and OFFSET that stand below a SELECT whose subqueries become joins have a mark. `below`: this does."""
         kind = class_name(plan)
-        if below and kind in _CUTS:
-            plan = plan.clone()  # what the user has is left as it is
-            plan.setTagValue(self._lost_order, True)
-        elif not self._has_subqueries(plan) and not (below and kind in _SEEN_THROUGH):
+        cut = below and kind in _CUTS
+        if not cut and not self._has_subqueries(plan) and not (below and kind in _SEEN_THROUGH):
             return plan
         within = self.subqueries(plan)
         below = below and kind in (*_SEEN_THROUGH, *_CUTS)
         below = below or (kind == "Project" and any(self._becomes_join(sub) for sub in within))
         children = self.children(plan)
         new = [self._with_lost_orders(child, below) for child in children]
-        if any(one is not other for one, other in zip(new, children, strict=True)):
-            # A mark is no difference to withNewChildren, which would keep the child that has none.
-            marked_below = plan.withNewChildrenInternal(self.seq(new).toIndexedSeq())
-            marked_below.copyTagsFrom(plan)
-            plan = marked_below
+        if cut or any(one is not other for one, other in zip(new, children, strict=True)):
+            # What the user has is left as it is. A mark is no difference to withNewChildren, which would keep the
+            # child that has none.
+            copy = plan.withNewChildrenInternal(self.seq(new).toIndexedSeq())
+            copy.copyTagsFrom(plan)
+            if cut:
+                copy.setTagValue(self._lost_order, True)
+            plan = copy
         nested = {id_of(sub): sub.plan() for sub in within}
         marked = {key: self._with_lost_orders(sub, False) for key, sub in nested.items()}
         changed = {key: sub for key, sub in marked.items() if sub is not nested[key]}
@@ -208,6 +215,12 @@ class Subqueries(Judging):
     def has_lost_order(self, cut: Plan) -> bool:
         """Whether Spark may let this LIMIT or OFFSET cut rows that no longer come in their order."""
         return bool(cut.getTagValue(self._lost_order).isDefined())
+
+    @property
+    def losing_order(self) -> str:
+        """The setting without which Spark lets no LIMIT lose its order."""
+        name = next(n for n in _BELOW_LIMITS if isinstance(self._optimizer.the(n), JavaObject))
+        return f'spark.conf.set("{_EXCLUDED}", "{_OPTIMIZER}.{name}")'
 
     def is_domain(self, plan: Plan) -> bool:
         """Whether this aggregate gives only the values for which a decorrelated subquery is needed."""

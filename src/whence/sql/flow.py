@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -235,6 +236,7 @@ class SqlFlow:
     def verify(self, asked: Records, answer: Answer) -> Verdict:
         question = self._question(asked)
         verdict = question.verify()
+        verdict = replace(verdict, proofs=tuple(replace(proof, flow=self.name) for proof in verdict.proofs))
         with self.lineage.c.quietly():
             shown: dict[str, DataFrame] = {}
             readings: dict[str, list[DataFrame]] = {}

@@ -29,6 +29,7 @@ from whence.sql import (
     given,
     versions,
 )
+from whence.sql.by_operators import proven_by_operators
 from whence.sql.catalyst import Plan
 from whence.sql.computed_before import rows_for_next
 from whence.sql.direct import direct_rows, direct_values
@@ -263,14 +264,17 @@ class SqlQuestion:
 
     def verify(self) -> Verdict:
         """Proof: the query, run again on the witnesses alone, must give the asked rows again."""
-        c, again = self.lineage.c, self.replay()
+        c, restriction = self.lineage.c, self.restriction("leftsemi")
         extras_count = self.direction == "backward" and not self.widened
         with c.quietly():
-            asked, again = c.frame(c.taken(c.plan_of(unsorted(c, self.rows)))), unsorted(c, again)
+            asked = c.frame(c.as_joins(c.taken(c.plan_of(unsorted(c, self.rows)))))
+            again = unsorted(c, restricted(self.lineage, None, restriction))
             verdict = compare(asked, again, extras_count=extras_count)
             if not verdict.ok and self.lineage.wavering:
                 return compare_steady(asked, again, self.lineage.wavering, extras_count)
-            return verdict
+            if verdict.ok:
+                return verdict
+            return proven_by_operators(self.lineage, self.found, restriction, asked, extras_count) or verdict
 
     def influence(self, column: str, source: str | None = None) -> DataFrame:
         from whence.sql.influence.influence import influence

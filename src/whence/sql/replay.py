@@ -103,6 +103,26 @@ class ReplayedStep:
 def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str]) -> Iterator[ReplayedStep]:
     """The operators of a restricted query, sources first. Nothing runs before a DataFrame is asked for its rows."""
     c = lineage.c
+    replace = _replacing(lineage, restriction)
+
+    def visit(node: Node) -> Iterator[ReplayedStep]:
+        for child in (*node.children, *node.subqueries.values()):
+            yield from visit(child)
+        if node.kind not in hidden:
+            inputs = tuple(c.frame(rebuild(c, child, replace)) for child in node.children)
+            yield ReplayedStep(node.kind, node.text, inputs, c.frame(rebuild(c, node, replace)))
+
+    yield from visit(lineage.tree)
+
+
+def restricted_at(lineage: SqlLineage, restriction: Restriction, node: Node) -> DataFrame:
+    """The rows of one operator of the restricted query. What is frozen of the operator itself does not count."""
+    replace = _replacing(lineage, restriction)
+    return lineage.c.frame(rebuild(lineage.c, node, lambda n: None if n is node else replace(n)))
+
+
+def _replacing(lineage: SqlLineage, restriction: Restriction) -> Callable[[Node], Plan | None]:
+    c = lineage.c
     by_leaf = _own(lineage, restriction)
 
     def replace(node: Node) -> Plan | None:
@@ -116,14 +136,7 @@ def stepwise(lineage: SqlLineage, restriction: Restriction, hidden: Sequence[str
         ids = of_place()
         return None if ids is None else found_rows.leaf_rows(c, place, ids, restriction.kind)
 
-    def visit(node: Node) -> Iterator[ReplayedStep]:
-        for child in (*node.children, *node.subqueries.values()):
-            yield from visit(child)
-        if node.kind not in hidden:
-            inputs = tuple(c.frame(rebuild(c, child, replace)) for child in node.children)
-            yield ReplayedStep(node.kind, node.text, inputs, c.frame(rebuild(c, node, replace)))
-
-    yield from visit(lineage.tree)
+    return replace
 
 
 def _own(lineage: SqlLineage, restriction: Restriction) -> _ByLeaf:

@@ -54,6 +54,12 @@ class Failed:
     context: str
 
     @property
+    def is_certain(self) -> bool:
+        """Whether it is known how it fails: an expression that raises when it is evaluated on the row, a malformed
+        line, a sum that overflows. Else Spark gave no value for the row, and nobody is accused of more."""
+        return self.expression is not None or self.condition != ""
+
+    @property
     def name(self) -> str:
         return sql_text(self.c, self.expression) if self.expression is not None else self.check.text
 
@@ -94,6 +100,8 @@ class SqlSearch:
             checks = self.raising.checked(plan).checks
             for check in sorted(checks, key=lambda k: not self._named(k, wanted)):
                 for failed in self.failing(check, LOOKED_AT):
+                    if not failed.is_certain:
+                        continue
                     if self._same(failed, wanted):
                         return self._culprit(failed, home, witnesses)
                     best = best or failed

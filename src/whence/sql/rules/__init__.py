@@ -16,7 +16,7 @@ from whence.sql.rules.aggregate import aggregate, deduplicate, distinct
 from whence.sql.rules.generate import expand
 from whence.sql.rules.given import given
 from whence.sql.rules.join import join
-from whence.sql.rules.limit import limit, offset
+from whence.sql.rules.limit import limit
 from whence.sql.rules.narrow import in_place, look_through, project, sort
 from whence.sql.rules.python import generate_or_table_function, map_batches, map_cogroups, map_groups
 from whence.sql.rules.sample import numbered, sample
@@ -45,7 +45,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(operators.PLACEMENT, in_place),
     "Sort": sort,
     "GlobalLimit": limit,
-    "Offset": offset,
+    "Offset": limit,
     "Sample": sample,
     "AttachDistributedSequence": numbered,
     "Generate": generate_or_table_function,

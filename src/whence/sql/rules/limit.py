@@ -19,23 +19,27 @@ from whence.sql.certainty import LOST_ORDER
 from whence.sql.tree import Node, place_of, rebuild
 
 _IN_ORDER = (
-    "Write the subquery as a join, or compute the result under `with w.capture():`, or tell Spark to leave that out: "
-    'spark.conf.set("spark.sql.optimizer.excludedRules", '
-    '"org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset").'
+    "Write the subquery as a join, or compute the result under `with w.capture():`, or tell Spark to leave that out:"
 )
 
 
 def limit(node: Node, build: Builder) -> Annotated:
-    below = node.children[0].children[0] if node.children[0].kind == "LocalLimit" else node.children[0]
-    skip = 0
-    if below.kind == "Offset":
-        skip = _number(below.plan.offsetExpr())
-        below = below.children[0]
-    return _kept(node, build, below, skip, skip + _number(node.plan.limitExpr()))
+    """LIMIT and OFFSET, one or several on top of each other: together they keep rows from one place to another."""
+    return _kept(node, build, *_cuts(node))
 
 
-def offset(node: Node, build: Builder) -> Annotated:
-    return _kept(node, build, node.children[0], _number(node.plan.offsetExpr()), None)
+def _cuts(node: Node) -> tuple[Node, int, int | None]:
+    """What is cut, the first row that is kept, and the first behind it that is not."""
+    if node.kind == "GlobalLimit":
+        inner = node.children[0]
+        below, start, stop = _cuts(inner.children[0] if inner.kind == "LocalLimit" else inner)
+        end = start + _number(node.plan.limitExpr())
+        return below, start, end if stop is None else min(stop, end)
+    if node.kind == "Offset":
+        below, start, stop = _cuts(node.children[0])
+        start += _number(node.plan.offsetExpr())
+        return below, start if stop is None else min(start, stop), stop
+    return node, 0, None
 
 
 def _number(expression: Plan) -> int:
@@ -86,8 +90,8 @@ def _unordered(node: Node, build: Builder, below: Node, start: int, stop: int | 
     what = "OFFSET" if stop is None else f"LIMIT {stop - start}"
     if c.has_lost_order(node.plan):
         raise NonDeterministic(
-            f"{LOST_ORDER} Which rows {what} kept cannot be worked out afterwards. {_IN_ORDER}\n"
-            f"It stands here in the query:\n{place_of(build.root, node)}"
+            f"{LOST_ORDER} Which rows {what} kept cannot be worked out afterwards. {_IN_ORDER} "
+            f"{c.losing_order}.\nIt stands here in the query:\n{place_of(build.root, node)}"
         )
     raise NonDeterministic(
         f"{what} without ORDER BY keeps whichever rows come first, and there are more: which rows were kept cannot be "
