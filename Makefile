@@ -25,7 +25,7 @@ REMEMBERED = $(if $(filter remember,$(WITH)),--remember)
 ELSEWHERE := tests/docs tests/lakes tests/recipes tests/cluster tests/examples
 
 .PHONY: help demo test test-services test-processes test-cluster test-page test-lakes test-versions test-recipes fuzz coverage check check-style check-types check-examples docs \
-	site notebooks pictures dist clean $(BENCHES:%=bench-%)
+	site notebooks pictures dist clean $(BENCHES:%=bench-%) bench-lakes
 
 help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
@@ -45,7 +45,7 @@ help:
 	@echo "make notebooks  run the notebooks in examples/ and keep what they print"
 	@echo "make pictures   the pictures in docs/images, from real runs"
 	@echo "make dist       wheel and sdist, checked, and tried in an empty environment"
-	@echo "make bench-X    a measurement; X is one of: $(BENCHES)"
+	@echo "make bench-X    a measurement; X is one of: $(BENCHES) lakes"
 	@echo "make clean      remove .venv and what tools left behind"
 
 demo:
@@ -144,6 +144,12 @@ dist:
 $(BENCHES:%=bench-%): bench-%:
 	@$(SETUP) dev bench
 	@$(JAVA) && $(BIN)/python -m bench.$(if $(filter capture,$*),sql_capture,$*) $(ARGS)
+
+# Beside Parquet, with a Spark that both link with.
+bench-lakes:
+	@$(SETUP) --venv .venv-lakes-$(LAKES) --spark $(LAKES) lakes
+	@JAVA_HOME="$$(.venv-lakes-$(LAKES)/bin/python -m whence.serve.java)" && export JAVA_HOME && \
+		.venv-lakes-$(LAKES)/bin/python -m bench.lakes $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lakes-* .venv-spark-* .venv-recipes .venv-airflow .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis \

@@ -17,7 +17,7 @@ import numpy as np
 import zarr
 
 import whence
-from bench.harness import Result, arguments, finish, progress, spark_session, write_docs
+from bench.harness import Result, arguments, finish, progress, spark_session, with_children, write_docs
 from whence.arrays import Mode, Operator, Workflow, ops
 
 
@@ -62,23 +62,7 @@ class Memory:
 
     def _watch(self) -> None:
         while not self._ended.wait(0.5):
-            self.peak = max(self.peak, sum(_taken(pid) for pid in _with_children(os.getpid())))
-
-
-def _with_children(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                told = Path("/proc", entry, "stat").read_text()
-            except OSError:
-                continue
-            children.setdefault(int(told.rpartition(")")[2].split()[1]), []).append(int(entry))
-    found, waiting = [], [pid]
-    while waiting:
-        found.append(waiting.pop())
-        waiting += children.get(found[-1], [])
-    return found
+            self.peak = max(self.peak, sum(_taken(pid) for pid in with_children(os.getpid())))
 
 
 def _taken(pid: int) -> int:

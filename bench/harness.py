@@ -68,6 +68,7 @@ def interleaved(
     rounds: int = 5,
     warmup: int = 1,
     tick: Callable[[str], None] = lambda what: None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Measured]:
     """Time each way once a round, alternately first to last and last to first; warm-up rounds are not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -81,7 +82,7 @@ def interleaved(
                 way.before()
             try:
                 gc.collect()
-                took = timed(way.run)
+                took = timed(way.run, clock)
             finally:
                 if way.after:
                     way.after()
@@ -90,10 +91,39 @@ def interleaved(
     return {name: Measured(name, tuple(took)) for name, took in seconds.items()}
 
 
-def timed(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def timed(action: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     action()
-    return time.perf_counter() - start
+    return clock() - start
+
+
+def with_children(pid: int) -> list[int]:
+    """A process and all that it started, and these."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                told = Path("/proc", entry, "stat").read_text()
+            except OSError:
+                continue
+            children.setdefault(int(told.rpartition(")")[2].split()[1]), []).append(int(entry))
+    found, waiting = [], [pid]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children.get(found[-1], [])
+    return found
+
+
+def processor_time() -> float:
+    """Seconds that this process, its JVM and their workers have computed for: what a busy machine does not stretch."""
+    ticks = 0
+    for pid in with_children(os.getpid()):
+        try:
+            fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(map(int, fields[11:15]))  # its own, and of children that have ended
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ What Spark writes to the terminal is left out; so is what differs from run to ru
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     """The notebook as a kernel of its own runs it, in an empty folder."""
     book = nbformat.read(path, as_version=4)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark would take whatever the PATH calls python3
     NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
     for number, cell in enumerate(c for c in book.cells if c.cell_type == "code"):
         cell.metadata = {}

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, udf, udtf
 
 import whence
+from whence.debug.guard import worker as guard_worker
 from whence.debug.guard.culprit import Culprit
 
 
@@ -110,6 +111,22 @@ def test_quarantine_of_a_lateral_join(w: whence.Session, spark: SparkSession) ->
 def test_a_plain_udf_without_pandas(w: whence.Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed = spark.createDataFrame([("1",), ("six",)], "amount string").select(udf(float, "double")("amount"))
     monkeypatch.setitem(sys.modules, "pandas", None)  # the import fails
+    assert guarded(w, parsed.collect).record == "six"
+
+
+def test_a_plain_udf_on_executors_without_arrow(
+    w: whence.Session, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver has it, so Spark lets a function have Arrow's batches there, which then cannot be had."""
+
+    def lacking(*_: Any) -> Any:
+        def locate(batches: Any) -> Any:
+            raise ModuleNotFoundError("No module named 'pyarrow'")
+
+        return locate
+
+    monkeypatch.setattr(guard_worker, "arrow_locator", lacking)
+    parsed = spark.createDataFrame([("1",), ("six",)], "amount string").select(udf(float, "double")("amount"))
     assert guarded(w, parsed.collect).record == "six"
 
 

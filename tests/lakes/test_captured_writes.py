@@ -408,6 +408,49 @@ def test_a_column_that_was_dropped_and_added_again(shop: Shop) -> None:
     assert shop.traced("v = 'a'") == {}
 
 
+def test_columns_that_were_added_before_a_command(shop: Shop) -> None:
+    """Iceberg makes no version of ADD COLUMN: the one before the command, opened again, lacks the column."""
+    one = shop.file("one", [(1, 7, "a"), (2, 8, "b"), (3, 9, "c")], "id bigint, n int, v string")
+    shop.spark.sql(f"CREATE TABLE {shop.table} (id bigint, n int, v string) USING {shop.kind}")
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    shop.spark.sql(f"ALTER TABLE {shop.table} ADD COLUMN w string")
+    if shop.kind == "iceberg":
+        shop.spark.sql(f"ALTER TABLE {shop.table} ALTER COLUMN n TYPE bigint")
+    with shop.w.capture():
+        shop.spark.sql(f"UPDATE {shop.table} SET w = upper(v) WHERE id = 2")
+    shop.spark.sql(f"ALTER TABLE {shop.table} ADD COLUMN x int")
+    with shop.w.capture():
+        shop.spark.sql(f"DELETE FROM {shop.table} WHERE id = 1 AND x IS NULL")
+    assert shop.rows() == [(2, 8, "b", "B", None), (3, 9, "c", None, None)]
+    assert shop.traced("id = 2") == {"one": [(2, 8, "b")]}
+    assert shop.traced("w IS NULL") == {"one": [(3, 9, "c")]}
+
+
+@pytest.mark.parametrize("shop", ["delta"], indirect=True)
+def test_columns_that_the_table_computes(shop: Shop) -> None:
+    """They move with what they are computed from, in the rows that a command changes."""
+    from delta.tables import DeltaTable
+
+    one = shop.file("one", [(1, "a"), (2, "b"), (3, "c")])
+    shop.file("news", [(3, "C"), (5, "e")])
+    table = DeltaTable.create(shop.spark).tableName(shop.table).addColumn("id", "bigint").addColumn("v", "string")
+    table.addColumn("twice", "bigint", generatedAlwaysAs="id * 2").addColumn(
+        "said", "string", generatedAlwaysAs="concat(v, '-', CAST(id AS STRING))"
+    ).execute()
+    with shop.w.capture():
+        one.write.format("delta").mode("append").saveAsTable(shop.table)
+        shop.spark.sql(f"UPDATE {shop.table} SET id = id * 10 WHERE id < 3")
+        shop.spark.sql(
+            f"MERGE INTO {shop.table} t USING news s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v "
+            "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+        )
+    assert shop.rows() == [(3, "C", 6, "C-3"), (5, "e", 10, "e-5"), (10, "a", 20, "a-10"), (20, "b", 40, "b-20")]
+    assert shop.traced("twice = 20") == {"one": [(1, "a")]}
+    assert shop.traced("said = 'C-3'") == {"one": [(3, "c")], "news": [(3, "C")]}
+    assert shop.traced("said = 'e-5'") == {"news": [(5, "e")]}
+
+
 def test_a_source_that_went_on_before_it_was_written(shop: Shop) -> None:
     """Spark reads what is there when it writes, of a DataFrame or a view that was made before."""
     source = f"{KINDS[shop.kind]}.source"

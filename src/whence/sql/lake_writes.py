@@ -8,11 +8,13 @@ that only rewrote files has the rows of the one before. What was committed other
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column
 
+from whence.spark.lake_columns import computed, generated
 from whence.spark.lakes import DELTA, ICEBERG, Commit, Version
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.plans import NotRestored
@@ -109,6 +111,7 @@ class VersionPending(Pending):
                 "table_columns": c.columns_told(leaf),
                 "partitions": c.partition_columns(leaf),
                 "filled_in": c.filled_in(leaf),
+                "generated": generated(c, leaf),
             },
         )
 
@@ -274,10 +277,30 @@ def _part(c: Catalyst, write: Write, leaf: Plan, passage: Passage) -> Plan:
     version = c.version_of(leaf)
     assert version is not None
     plan, written = restored(c, write, version.place, passage)
-    shown = as_shown(c, _as_called_now(c, written, leaf, passage), c.output(leaf), passage)
+    made = _shown(c, _as_called_now(c, written, leaf, passage), plan, c.output(leaf), passage)
     # What was rebuilt from the words of a command is held against the rows that the command made.
     passage.unsure = passage.unsure or write.told["operation"] not in (_APPEND, _OVERWRITE)
-    return c.project(shown, plan)
+    return made
+
+
+def _shown(c: Catalyst, written: Written, plan: Plan, attrs: Sequence[Attr], passage: Passage) -> Plan:
+    """What was written, under the table's columns; those that it left to the table to compute are computed anew."""
+    told = written.told.get("generated", {})
+    computes = {name: text for name, text in told.items() if written.column(name) is None}
+    given = [attr for attr in attrs if attr.name() not in computes]
+    made = c.project(as_shown(c, written, given, passage), plan)
+    if len(given) == len(attrs):
+        return made
+    by_name = {str(attr.name()).lower(): attr for attr in given}
+    columns: list[Expr] = []
+    for attr in attrs:
+        text = computes.get(str(attr.name()))
+        value = attr if text is None else computed(c, text, lambda name: by_name.get(name.lower()))
+        if value is None:
+            raise NotRestored(f"its column {attr.name()} is not one that was written")
+        columns.append(attr if text is None else c.alias_as(c.cast(value, attr), attr))
+    passage.unsure = True
+    return c.plan_of(c.frame(c.project(columns, made)))
 
 
 def _as_called_now(c: Catalyst, written: Written, leaf: Plan, passage: Passage) -> Written:

@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 
 from whence.model import StoreError
 from whence.spark.allowed import FORMATS, names_class, reading_options
-from whence.spark.lakes import DELTA, Version, version_told
+from whence.spark.lake_columns import is_null_before, is_promoted
+from whence.spark.lakes import DELTA, ICEBERG, Version, version_told
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
@@ -295,7 +296,14 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
         scan = scans.version(c, version)
         if "columns" not in leaf and version.kind == DELTA:  # of before these were told; here a version says it all
             return _named_alike(c, scan, attrs, version.shown)
-        return _alike(c, scan, attrs, leaf.get("columns", {}), version.shown)
+        return _alike(
+            c,
+            scan,
+            attrs,
+            leaf.get("columns", {}),
+            version.shown,
+            grown=version.kind == ICEBERG and _is_version(c, scan, version),
+        )
     then = {path: (length, at) for path, length, at in leaf["files"]}
     if scans.files_at(c, leaf["roots"]) != then:
         # It was itself written under capture, and is another version now: what that one was made from will do.
@@ -313,8 +321,24 @@ def _named_alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], name: str) -> P
     return c.project([c.alias_as(by_name[a.name()], a) for a in attrs], scan)
 
 
-def _alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], then: Mapping[str, Sequence[str]], table: str) -> Plan:
-    """A version under the attributes of an earlier reading, whose columns are found whatever they are called now."""
+def _is_version(c: Catalyst, scan: Plan, version: Version) -> bool:
+    found = c.version_of(scan)
+    return found is not None and (found.table, found.number) == (version.table, version.number)
+
+
+def _alike(
+    c: Catalyst,
+    scan: Plan,
+    attrs: Sequence[Attr],
+    then: Mapping[str, Sequence[str]],
+    table: str,
+    *,
+    grown: bool = False,
+) -> Plan:
+    """A version under the attributes of an earlier reading, whose columns are found whatever they are called now.
+
+    `grown`: that reading was of this very version, so a column that it lacks was added to the table afterwards, and
+    before the reading. Iceberg makes no snapshot of that, and opens one with the columns of its own time."""
     now = c.columns_told(scan)
     names = {told[0]: name for name, told in now.items()}
     by_name = {str(a.name()): a for a in c.output(scan)}
@@ -322,6 +346,12 @@ def _alike(c: Catalyst, scan: Plan, attrs: Sequence[Attr], then: Mapping[str, Se
     for attr in attrs:
         told = then.get(str(attr.name()))
         name = None if told is None else names.get(told[0])
+        if grown and told is not None and name is None and is_null_before(scan, told[0]):
+            found.append(c.alias_as(c.null(attr), attr))
+            continue
+        if grown and told is not None and name in by_name and is_promoted(now[name][1], told[1]):
+            found.append(c.alias_as(c.cast(by_name[name], attr), attr))
+            continue
         if told is None or name is None or now[name][1] != told[1] or name not in by_name:
             raise NotRestored(f"{table} that it was made from has other columns now")
         found.append(c.alias_as(by_name[name], attr))

@@ -7,11 +7,13 @@ a row that only stood in the same file as a changed one comes from itself alone,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException
 
+from whence.spark.lake_columns import computed, generated
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.tree import Node
 
@@ -207,7 +209,7 @@ class _Making:
 
     def update(self, said: Update) -> Plan:
         c = self.c
-        values = self._assigned(said.sets)
+        values = self._moved(self._assigned(said.sets))
         condition = said.condition
         if condition is None:
             return c.project(self._shown(lambda a: values.get(str(a.name()).lower(), a)), self.target)
@@ -259,12 +261,16 @@ class _Making:
             raise NotFollowed("its MERGE has columns that the source has not")
         return _Clause(said.condition, {name: given[name] for name in names})
 
+    def _changing(self, said: Clause, given: dict[str, Expr]) -> _Clause:
+        clause = self._clause(said, given)
+        return clause if clause.values is None else replace(clause, values=self._moved(clause.values))
+
     def _kept(self, said: Merge) -> list[Plan]:
         """The table's own rows, each with the row of the source that changed it, if one did."""
         c = self.c
         source, given = self._source(said.source)
-        matched = [self._clause(one, given) for one in said.matched]
-        gone = [self._clause(one, {}) for one in said.not_matched_by_source]
+        matched = [self._changing(one, given) for one in said.matched]
+        gone = [self._changing(one, {}) for one in said.not_matched_by_source]
         if gone:
             return self._kept_or_gone(source, said.condition, matched, gone)
         if not matched:
@@ -323,9 +329,7 @@ class _Making:
         c = self.c
         source, given = self._source(said.source)
         clauses = [self._clause(one, given) for one in said.not_matched]
-        leaf = _leaf(c, self.target)
-        assert leaf is not None
-        filled_in = {name.lower() for name in c.filled_in(leaf)}
+        filled_in = {name.lower() for name in c.filled_in(self._leaf)}
         there = c.join(source, self._as_it_was(self.target), "leftanti", said.condition)
 
         def value(attr: Attr) -> Expr:
@@ -333,9 +337,10 @@ class _Making:
             name = str(attr.name()).lower()
             for clause in reversed(clauses):
                 assert clause.values is not None
-                if name not in clause.values and name in filled_in:
+                own = clause.values.get(name, self._computed_of_new(name, clause.values))
+                if own is None and name in filled_in:
                     raise NotFollowed(f"its column {attr.name()} was filled in by the table")
-                new = self._cast(clause.values.get(name, c.null(attr)), attr)
+                new = self._cast(c.null(attr) if own is None else own, attr)
                 found = (
                     new if clause.condition is None else c.expression("If", self._holds(clause.condition), new, found)
                 )
@@ -350,6 +355,43 @@ class _Making:
         if class_name(plan) == "SubqueryAlias":
             return self.c.copy(plan, child=self._as_it_was(plan.child()))
         return self.c.subquery_alias(AS_IT_WAS, plan)
+
+    # --- columns that the table computes
+
+    @property
+    def _leaf(self) -> Plan:
+        leaf = _leaf(self.c, self.target)
+        assert leaf is not None
+        return leaf
+
+    @cached_property
+    def _generated(self) -> dict[str, str]:
+        return {name.lower(): text for name, text in generated(self.c, self._leaf).items()}
+
+    def _moved(self, values: dict[str, Expr]) -> dict[str, Expr]:
+        """With these values for a row's columns, also what the table then computes of them."""
+        attrs = {str(a.name()).lower(): a for a in self.columns}
+        found = dict(values)
+        for name, text in self._generated.items():
+            new = self._computed(text, lambda of: values.get(of, attrs.get(of)))
+            if name not in values and new is not None:
+                found[name] = new
+        return found
+
+    def _computed_of_new(self, name: str, values: dict[str, Expr]) -> Expr | None:
+        """What the table computes as this column of a row that it has not had; None if it does not."""
+        text = self._generated.get(name)
+        nulls = {str(a.name()).lower(): self.c.null(a) for a in self.columns}
+        return None if text is None else self._computed(text, lambda of: values.get(of, nulls.get(of)))
+
+    def _computed(self, text: str, value: Callable[[str], Expr | None]) -> Expr | None:
+        attrs = {str(a.name()).lower(): a for a in self.columns}
+
+        def column(name: str) -> Expr | None:
+            found = value(name.lower())
+            return None if found is None else self._cast(found, attrs[name.lower()])
+
+        return computed(self.c, text, column)
 
     # --- expressions
 

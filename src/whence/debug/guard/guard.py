@@ -58,6 +58,7 @@ from whence.sql.said_in_python import change_said
 from whence.store import LocalFiles, private
 from whence.store.relay import Relay
 
+_LACKS_ARROW = re.compile(r"No module named '(pyarrow|pandas)")
 # Types whose values are the same Python objects whichever way they travel.
 _SAME_IN_ARROW = {"string", "boolean", "byte", "short", "integer", "long", "float", "double", "date"}
 TRACED_ROWS = 200  # of a smallest failing part: more say nothing more
@@ -307,19 +308,22 @@ class Search:
     def _run(
         self, candidate: Candidate, node: PythonNode, wanted: int | None, crashes: Drop | None
     ) -> list[guard_worker.Found]:
-        located: RDD[Any]
         if candidate.placed is None:
             locate = guard_worker.pipeline_locator(node.function, wanted, crashes)
-            located = rdd_over(self._context, node).mapPartitionsWithIndex(locate)
-        else:
-            args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
-            rows = self._c.frame(self._c.project(args, node.input))
-            how = (node.function, node.arg_names, wanted, crashes)
-            if args and _has_pandas() and all(f.dataType.typeName() in _SAME_IN_ARROW for f in rows.schema):
-                found = rows.mapInArrow(guard_worker.arrow_locator(*how), "found binary")
-                located = found.rdd.map(lambda row: bytes(row[0]))
-            else:
-                located = rows.rdd.mapPartitionsWithIndex(guard_worker.row_locator(*how))
+            return self._located(rdd_over(self._context, node).mapPartitionsWithIndex(locate), wanted)
+        args = [self._c.alias(arg, f"_{n}") for n, arg in enumerate(node.args)]
+        rows = self._c.frame(self._c.project(args, node.input))
+        how = (node.function, node.arg_names, wanted, crashes)
+        if args and _has_pandas() and all(f.dataType.typeName() in _SAME_IN_ARROW for f in rows.schema):
+            found = rows.mapInArrow(guard_worker.arrow_locator(*how), "found binary")
+            try:
+                return self._located(found.rdd.map(lambda row: bytes(row[0])), wanted)
+            except Exception as error:  # a plain function needs neither, and executors' Python may have neither
+                if not _LACKS_ARROW.search(str(error)):
+                    raise
+        return self._located(rows.rdd.mapPartitionsWithIndex(guard_worker.row_locator(*how)), wanted)
+
+    def _located(self, located: RDD[Any], wanted: int | None) -> list[guard_worker.Found]:
         if wanted is not None and wanted < located.getNumPartitions():
             return [guard_worker.loads(d) for d in self._context.runJob(located, list, [wanted])]
         return [guard_worker.loads(d) for d in located.collect()]
