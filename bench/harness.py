@@ -68,6 +68,7 @@ def interleaved(
     rounds: int = 5,
     warmup: int = 1,
     tick: Callable[[str], None] = lambda what: None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Measured]:
     """Time each way once a round, alternately first to last and last to first; warm-up rounds are not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -81,7 +82,7 @@ def interleaved(
                 way.before()
             try:
                 gc.collect()
-                took = timed(way.run)
+                took = timed(way.run, clock)
             finally:
                 if way.after:
                     way.after()
@@ -90,10 +91,23 @@ def interleaved(
     return {name: Measured(name, tuple(took)) for name, took in seconds.items()}
 
 
-def timed(action: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def timed(action: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
     action()
-    return time.perf_counter() - start
+    return clock() - start
+
+
+def processor_clock(spark: Any) -> Callable[[], float]:
+    """Seconds of processor time that this process and its JVM have taken (Linux): other work changes that less than the
+    clock's."""
+    stat = Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/stat")
+    ticks = os.sysconf("SC_CLK_TCK")
+
+    def now() -> float:
+        user, system = stat.read_text().rsplit(")", 1)[1].split()[11:13]
+        return time.process_time() + (int(user) + int(system)) / ticks
+
+    return now
 
 
 @contextmanager

@@ -119,6 +119,17 @@ def of_totals(n: int, orders: list[Order], shops: list[Shop]) -> list[Made]:
     return [((count, n), o, s) for (_, count, *_), o, s in totals(n, orders, shops) if count != 5]
 
 
+def running(n: int, orders: list[Order], shops: list[Shop]) -> list[Made]:
+    """Each order with the sum of those of its day and shop up to it."""
+    found: list[Made] = []
+    for one in orders:
+        if one[1] == n % 5:
+            some = [o for o in orders if o[1] == one[1] and o[2] == one[2] and o[0] <= one[0]]
+            amounts = [o[3] for o in some if o[3] is not None]
+            found.append(((one[0], sum(amounts) if amounts else None, n), {o[0] for o in some}, set()))
+    return found
+
+
 class Case:
     def __init__(
         self,
@@ -142,7 +153,7 @@ CASES = {
     ),
     "regions": Case(
         regions,
-        "SELECT region, sum(amount) AS total, {n} AS run FROM {orders} JOIN {shops} USING (shop) WHERE day = {day} "
+        "SELECT region, sum(amount) AS total, {n} AS run FROM orders JOIN {shops} USING (shop) WHERE day = {day} "
         "GROUP BY region",
         "run in (0, 2) and region = 'north'",
         lambda row: row[2] in (0, 2) and row[0] == "north",
@@ -202,6 +213,13 @@ CASES = {
         "run <> 'run 2'",
         lambda row: row[0] != "run 2",
     ),
+    "running": Case(
+        running,
+        "SELECT rid, sum(amount) OVER (PARTITION BY shop ORDER BY rid) AS total, {n} AS run FROM {orders} "
+        "WHERE day = {day}",
+        "run in (0, 1, 3) and rid > 8",
+        lambda row: row[2] in (0, 1, 3) and row[0] > 8,
+    ),
     "of totals": Case(
         of_totals,
         "SELECT n, {n} AS run FROM (SELECT count(*) AS n FROM {orders} WHERE day = {day}) WHERE n <> 5",
@@ -219,12 +237,14 @@ def home(tiny: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     orders.coalesce(1).write.parquet(str(home / "orders"))
     shops.coalesce(1).write.parquet(str(home / "shops"))
     sources = {name: f"parquet.`{home / name}` {name}" for name in ("orders", "shops")}
+    tiny.read.parquet(str(home / "orders")).createOrReplaceTempView("orders")  # a view that bears the files' name
     sources["again"] = f"parquet.`{home / 'orders'}`"
     with whence.attach(tiny, store=home / "store") as w, w.capture():
         for name, case in CASES.items():
             for n in range(APPENDS):
                 text = case.sql.format(n=n, day=n % 5, next=(n + 1) % 5, third=n % 3, **sources)
                 tiny.sql(text).coalesce(1).write.mode("append").parquet(str(home / name))
+    tiny.catalog.dropTempView("orders")
     return home
 
 
@@ -270,6 +290,9 @@ class Oracle:
     def touched(self, order: int) -> list[str]:
         return plain(row for one in self.made for row, orders, _ in one if order in orders)
 
+    def touched_by_shop(self, shop: int) -> list[str]:
+        return plain(row for one in self.made for row, _, shops in one if shop in shops)
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_appends_answer_as_each_by_itself(session: whence.Session, home: Path, name: str) -> None:
@@ -289,7 +312,9 @@ def test_appends_answer_as_each_by_itself(session: whence.Session, home: Path, n
     assert rows_of(trace.exclude()) == oracle.without
     if oracle.shops != [set()] * APPENDS:
         assert rows_of(trace.exclude(source="orders")) == oracle.without_orders
-    orders = session.spark.read.parquet(str(home / "orders"))
+    orders, shops = (session.spark.read.parquet(str(home / source)) for source in ("orders", "shops"))
+    if "{shops}" in case.sql:
+        assert rows_of(session.forward(shops.where("sid = 3"), to=every).rows) == oracle.touched_by_shop(3)
     for order in (6, 13):
         assert rows_of(session.forward(orders.where(f"rid = {order}"), to=every).rows) == oracle.touched(order)
 

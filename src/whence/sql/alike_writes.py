@@ -23,10 +23,10 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import PARAMETERS
 from whence.sql.tree import Node, tree_of
 
-# Operators each row of which comes from one row, one group or a row of each side, whatever the other rows are.
+# Operators each row of which comes from one row, a row of each side, a group or a partition, whatever others there are.
 _GROUPING = ("Aggregate", "Distinct", "Deduplicate")
 _JOINS = ("Inner", "Cross", "LeftOuter", "RightOuter", "LeftSemi", "LeftAnti")
-_CHAIN = (*operators.NAMES_ONLY, *operators.PLACEMENT, "Project", "Filter", "Sort", *_GROUPING)
+_CHAIN = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Project", "Filter", "Sort", "Window", *_GROUPING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,8 @@ class _Lifting:
             return node.plan, False
         if node.kind == "Aggregate" and not c.items(node.plan.groupingExpressions()):
             return self._in_one_group(node, table), True
+        if node.kind == "Window":
+            return self._within(node, table), True
         below, carries = self._visit(node.children[0], table)
         if not carries and c.references(node.plan) & self._needed:
             below, carries = self._paired(below, table), True
@@ -188,6 +190,21 @@ class _Lifting:
         own = table.over(node.plan).condition()
         tests = [c.equal(left.write, right.write), *([own.get()] if own.isDefined() else [])]
         return c.copy(node.plan, left=sides[0], right=sides[1], condition=c.some(c.conjunction(tests)))
+
+    def _within(self, node: Node, table: _Table) -> Plan:
+        """A window's rows are those of the same write."""
+        c = self._c
+        below = self._carrying(node.children[0], table)
+        plan = table.over(node.plan)
+
+        def of_write(expr: Expr) -> Expr | None:
+            if class_name(expr) != "WindowSpecDefinition":
+                return None
+            return c.copy(expr, partitionSpec=c.seq([*c.items(expr.partitionSpec()), table.write]))
+
+        functions = [c.exchanged_in(function, of_write) for function in c.items(plan.windowExpressions())]
+        partition = c.seq([*c.items(plan.partitionSpec()), table.write])
+        return c.with_children(c.copy(plan, windowExpressions=c.seq(functions), partitionSpec=partition), [below])
 
     def _without_duplicates(self, node: Node, table: _Table, below: Plan) -> Plan:
         """Of each write those of its own rows that are equal in all columns."""
