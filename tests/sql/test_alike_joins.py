@@ -397,3 +397,17 @@ def test_what_is_without_the_rows_of_another_source(session: whence.Session, hom
     trace = session.backward(totals.join(regions, "run", "left").select("run", "n", "region").where("run = 1"))
     assert trace["orders"].count() == 6
     assert rows_of(trace.exclude(source="shops")) == ["(1, 6, None)"]
+
+
+def test_why_a_row_is_in_none_of_them(session: whence.Session, home: Path) -> None:
+    orders, shops = (session.spark.read.parquet(str(home / source)) for source in ("orders", "shops"))
+    every = session.spark.read.parquet(str(home / "joined"))
+    (lost,) = session.why_not(orders.where("rid = 10"), to=every)  # an order of no shop
+    assert lost.operator == "Join"
+    assert lost.reason == "no partner meets (orders.shop = shops.shop)"
+    (there,) = session.why_not(orders.where("rid = 7"), to=every.where("rid = 4"))
+    assert there.operator == "Filter"
+    (shop,) = session.why_not(shops.where("sid = 5"), to=every)
+    assert shop.operator == "Join"
+    (met,) = session.why_not(shops.where("sid = 3"), to=every)
+    assert met.operator is None
