@@ -1,13 +1,15 @@
-"""Wide and deep: a table of many captured appends and a union of many branches (one row, a sum over all, forward from a
-row), and a chain of ten written tables, each beside its query, in a driver of 1 GB.
+"""Wide and deep: a table of many captured appends (a day's sums; a day joined with a dimension; a day's totals) and a
+union of many branches (one row, a sum over all, forward from a row), and a chain of ten written tables, each beside its
+query, in a driver of 1 GB.
 
-python -m bench.appends [--sizes 10 100 300 1000] [--without unions] [--rounds 3] [--docs]
+python -m bench.appends [--sizes 10 100 300 1000] [--without unions] [--rounds 3] [--processor] [--docs]
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from itertools import count, zip_longest
 from math import lcm
@@ -17,7 +19,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
-from bench.harness import Measured, Result, arguments, finish, interleaved, progress, spark_session, write_docs
+from bench.harness import (
+    Measured,
+    Result,
+    arguments,
+    finish,
+    interleaved,
+    processor_time,
+    progress,
+    spark_session,
+    write_docs,
+)
 
 ORDERS, SHOPS, CHAIN = 200, 50, 10  # of a day, in all, of tables
 Ways = dict[str, Callable[[], object]]
@@ -110,6 +122,47 @@ def appended(
             )
 
 
+def shops(spark: SparkSession, home: Path) -> DataFrame:
+    path = str(home / "shops")
+    spark.range(0, SHOPS, 1, 1).selectExpr("id as shop", "id % 7 as region").write.mode("overwrite").parquet(path)
+    return spark.read.parquet(path)
+
+
+def joined(
+    w: whence.Session, home: Path, source: DataFrame, sizes: list[int], tick: Callable[[str], None]
+) -> Iterator[tuple[str, Ways]]:
+    """The same of a day's orders joined with their shops, and of totals: one row for a day."""
+    spark = w.spark
+    regions, totals = str(home / "regions"), str(home / "totals")
+    dimension = shops(spark, home)
+
+    def of_region(turn: int) -> DataFrame:
+        return spark.read.parquet(regions).groupBy("region").sum("amount").where(f"region = {turn % 7}")
+
+    for done, size in zip([0, *sizes], sizes, strict=False):
+        with w.capture():
+            for day in range(done, size):
+                tick(f"appending day {day}")
+                orders_of = source.where(f"day = {day}")
+                parts = orders_of.join(dimension, "shop").select("id", "day", "region", "amount")
+                parts.coalesce(1).write.mode("append").parquet(regions)
+                total = orders_of.selectExpr(f"{day} as day", "count(*) as orders", "sum(amount) as total")
+                total.coalesce(1).write.mode("append").parquet(totals)
+
+        def one(turn: int, size: int = size) -> DataFrame:
+            return spark.read.parquet(regions).where(f"id = {(7 + turn) % size}")
+
+        def one_total(turn: int, size: int = size) -> DataFrame:
+            return spark.read.parquet(totals).where(f"day = {(7 + turn) % size}")
+
+        with whence.attach(spark, store=home / "store") as later:
+            yield f"{size:,} appends of joins, a row of one", beside(later, one, 2)
+            in_region = source.where(f"day < {size} and shop % 7 = 0")
+            first = in_region.count() + in_region.select("shop").distinct().count()
+            yield f"{size:,} appends of joins, a sum over all", beside(later, lambda turn: of_region(0), first)
+            yield f"{size:,} appends of totals, a row of one", beside(later, one_total, ORDERS)
+
+
 def united(w: whence.Session, source: DataFrame, sizes: list[int]) -> Iterator[tuple[str, Ways]]:
     """The unions are made beforehand: Spark takes longer to analyse the branches one by one than to run them."""
     for size in sizes:
@@ -166,17 +219,21 @@ def row_of(name: str, found: dict[str, Measured]) -> list[str]:
 def main() -> None:
     parser = arguments(__doc__ or "", rounds=3)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 300, 1000])
-    parser.add_argument("--without", nargs="*", default=[], choices=["appends", "unions", "chain"])
+    parser.add_argument("--without", nargs="*", default=[], choices=["appends", "joins", "unions", "chain"])
+    parser.add_argument(
+        "--processor", action="store_true", help="processor time of JVM and Python in place of the clock"
+    )
     options = parser.parse_args()
     home = Path(tempfile.mkdtemp(prefix="appends-bench-"))
     spark = spark_session("bench appends", memory="1g")
     rows: list[list[str]] = []
     raw: dict[str, Any] = {}
     sizes = sorted(options.sizes)
+    clock = processor_time if options.processor else time.perf_counter
 
     def measure(name: str, ways: Ways) -> None:
         with progress(name, len(ways) * (options.rounds + options.warmup)) as tick:
-            found = interleaved(ways, options.rounds, options.warmup, tick)
+            found = interleaved(ways, options.rounds, options.warmup, tick, clock)
         rows.append(row_of(name, found))
         raw[name] = {way: measured.seconds for way, measured in found.items()}
         print(*rows[-1], flush=True)
@@ -189,6 +246,10 @@ def main() -> None:
             if "appends" not in options.without:
                 with progress("appends", sizes[-1]) as tick:
                     for name, ways in appended(w, home, source, sizes, tick):
+                        measure(name, ways)
+            if "joins" not in options.without:
+                with progress("appends of joins", sizes[-1]) as tick:
+                    for name, ways in joined(w, home, source, sizes, tick):
                         measure(name, ways)
             if "unions" not in options.without:
                 for name, ways in united(w, source, sizes):

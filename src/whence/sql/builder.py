@@ -10,7 +10,7 @@ from whence.model import NonDeterministic, UnsupportedOperator
 from whence.model.once import once
 from whence.spark.round_trips import of_files
 from whence.sql import facts
-from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace
+from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace, repeated
 from whence.sql.catalyst import Catalyst, Expr, Plan, remembered
 from whence.sql.certainty import uncertain
 from whence.sql.memory import Fact
@@ -106,6 +106,15 @@ class Builder:
         annotated = self._with_subqueries(node, rule(node, self))
         self.places[place] = Place(node, annotated, block)
         return annotated
+
+    def paired(self, node: Node) -> tuple[Annotated, Annotated]:
+        """The two sides of a join of rows with captured writes (alike_writes.py), whose place it takes."""
+        place, block = len(self.places), self._block
+        self.places.append(Place(node, Annotated(node.plan, ()), block))
+        rows, writes = (self.annotate(child) for child in node.children)
+        both = self.c.with_children(node.plan, [rows.plan, writes.plan])
+        self.places[place] = Place(node, Annotated(both, repeated((*rows.links, *writes.links))), block)
+        return rows, writes
 
     def _settled(self, node: Node, fact: Fact) -> Annotated:
         """An operator whose rows are written down: its rule says what they come from, the store what they are."""

@@ -15,6 +15,7 @@ from whence.model import Strategy, WhenceError
 from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, told_by
 from whence.model.once import once
 from whence.model.verdict import Verdict
+from whence.sql import pairs
 from whence.sql.blocks import ReadingPlace
 from whence.sql.catalyst import Catalyst
 from whence.sql.forward import Seeds
@@ -186,10 +187,42 @@ class SqlFlow:
             if node is None or not has_step(self.lineage.c, query, node):
                 return self._whole_again(drop, query, sites, node, instead or {})
         there = {place: frame for site, frame in (instead or {}).items() for place in self._sites[site]}
+        places = None if sites is None else [place for site in sites for place in self._sites[site]]
+        if at is None and pairs.one_by_one(self.lineage, places, there, other=query is not None):
+            self._require_backward(question)
+            return self._again_by(self.lineage.one_by_one, drop=drop, query=query, sites=sites, instead=instead or {})
         if not drop:
             return question.replay(query, instead=there)
-        places = None if sites is None else [place for site in sites for place in self._sites[site]]
         return question.exclude(query, places=places, at=at, instead=there)
+
+    def _again_by(
+        self,
+        lineage: SqlLineage,
+        *,
+        drop: bool,
+        query: DataFrame | None,
+        sites: Collection[Site] | None,
+        instead: Mapping[Site, DataFrame],
+        at: Step | int | None = None,
+    ) -> DataFrame:
+        """The same asked of the query as it is otherwise looked through."""
+        flow = SqlFlow(lineage)
+        known = {site.key: site for site in flow.inputs}
+        return flow.run_again(
+            flow.all(),
+            drop=drop,
+            query=query,
+            sites=None if sites is None else [known[site.key] for site in sites],
+            at=at,
+            instead={known[site.key]: frame for site, frame in instead.items()},
+        )
+
+    def _require_backward(self, question: SqlQuestion) -> None:
+        if question.direction != "backward":
+            raise WhenceError(
+                "What these rows leave behind, or give alone, cannot be told where many captured appends are looked "
+                "through as one query. Ask about the rows of the result: w.backward(touched.rows)."
+            )
 
     def _whole_again(
         self,
@@ -200,16 +233,9 @@ class SqlFlow:
         instead: Mapping[Site, DataFrame],
     ) -> DataFrame:
         """Another query reads what appends have written that this one's rows are not from."""
-        flow = SqlFlow(self.lineage.whole)
-        known = {site.key: site for site in flow.inputs}
-        return flow.run_again(
-            flow.all(),
-            drop=drop,
-            query=query,
-            sites=None if sites is None else [known[site.key] for site in sites],
-            at=None if at is None else flow._number_of(node_like(self.lineage.tree, at, flow.lineage.tree)),
-            instead={known[site.key]: frame for site, frame in instead.items()},
-        )
+        whole = self.lineage.whole
+        step = None if at is None else SqlFlow(whole)._number_of(node_like(self.lineage.tree, at, whole.tree))
+        return self._again_by(whole, drop=drop, query=query, sites=sites, instead=instead, at=step)
 
     def _number_of(self, node: Node) -> int:
         return next(n for n, place in enumerate(self._whole.shown_places) if place.node is node)
@@ -235,6 +261,9 @@ class SqlFlow:
 
     def verify(self, asked: Records, answer: Answer) -> Verdict:
         question = self._question(asked)
+        if question.direction == "backward" and pairs.one_by_one(self.lineage, None, (), other=False):
+            flow = SqlFlow(self.lineage.one_by_one)
+            return flow.verify(flow.all(), flow.backward(flow.all()))
         verdict = question.verify()
         verdict = replace(verdict, proofs=tuple(replace(proof, flow=self.name) for proof in verdict.proofs))
         with self.lineage.c.quietly():

@@ -43,15 +43,18 @@ class SqlLineage:
         through: bool = True,
         columns: Sequence[str] | None = None,
         all_rows: bool = False,
+        alike: bool = True,
     ) -> None:
         """`through`: whether the lineage goes on through tables that captured writes made (writes.py). `columns`: those
         that are asked about, where it is not the whole rows (columns.py). `all_rows`: nothing but all rows of the query
-        is asked about, so of many appends only those are needed that hold what these come from (asked_files.py)."""
+        is asked about, so of many appends only those are needed that hold what these come from (asked_files.py).
+        `alike`: whether appends whose queries are alike are one query (alike_writes.py)."""
         self.c = c
         self._some = columns is not None
+        self._all_rows, self.alike = all_rows, alike
         df = df if columns is None else _only(df, columns)
         self.frame = self.given = df
-        self.passage = Passage([])
+        self.passage = Passage([], alike=alike)
         self._made = made = c.made_at(df)
         if all_rows:
             self.passage.asked_files = lambda tree, leaf: asked_files(c, tree, leaf, made)
@@ -177,6 +180,11 @@ class SqlLineage:
         return tuple(dict.fromkeys(visit(self.tree)))
 
     @property
+    def some_columns(self) -> bool:
+        """Whether it is about some columns of the rows."""
+        return self._some
+
+    @property
     def narrowed(self) -> bool:
         """Whether appends are left out that the query's rows do not come from."""
         return self.passage.narrowed
@@ -184,7 +192,13 @@ class SqlLineage:
     @once
     def whole(self) -> SqlLineage:
         """The same with every append, for what is not about the query's rows alone."""
-        return SqlLineage(self.c, self.given, columns=self.given.columns if self._some else None)
+        return SqlLineage(self.c, self.given, columns=self.given.columns if self._some else None, alike=self.alike)
+
+    @once
+    def one_by_one(self) -> SqlLineage:
+        """The same with every append opened by itself."""
+        some = self.given.columns if self._some else None
+        return SqlLineage(self.c, self.given, columns=some, all_rows=self._all_rows, alike=False)
 
     def given_by(self, query: Plan) -> DataFrame:
         """The rows that the query of a captured write gives; what is written down of it is taken from there."""

@@ -27,6 +27,7 @@ from whence.sql import (
     fetch,
     found_rows,
     given,
+    pairs,
     versions,
 )
 from whence.sql.by_operators import proven_by_operators
@@ -37,6 +38,7 @@ from whence.sql.evaluation import Frames
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
+from whence.sql.sources import is_of_parameters
 from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted
 
 # Up to this many identities are sent to every executor.
@@ -416,7 +418,8 @@ class SqlQuestion:
         self.lineage.require_unchanged()
         c = self.lineage.c
         frozen = not_on_the_way(self.lineage, lambda: self.found) if kind == "leftsemi" else {}
-        as_found = (*self.lineage.frozen, *self.lineage.paired, *(self.lineage.counting if kind == "leftsemi" else ()))
+        paired = pairs.restricted(self.lineage, places, instead or {})
+        as_found = (*self.lineage.frozen, *paired, *(self.lineage.counting if kind == "leftsemi" else ()))
         frozen.update({place.node: found_rows.rows_at(self.found, place, kind) for place in as_found})
         for place, frame in (instead or {}).items():
             renamed = [
@@ -426,6 +429,8 @@ class SqlQuestion:
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
         on_ways = [place for place in readings if not place.barren]
+        if kind == "leftanti":  # which writes there are stays as it is: each gives what it gives without these rows
+            readings = on_ways = [place for place in on_ways if not is_of_parameters(c, place.leaf)]
         found = {place.number: self.witness_rows(place) for place in on_ways} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         ids = Frames()

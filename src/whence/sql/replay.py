@@ -45,7 +45,7 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         by_leaf = _own(lineage, restriction)
         tree = lineage.tree
     else:
-        other = SqlLineage(c, df)
+        other = SqlLineage(c, df, alike=lineage.alike)
         tree = other.tree
         by_leaf = _matched(lineage, other, restriction)
     if restriction.kind == "leftanti" and any(is_as_it_was(node) for node in tree.walk()):
@@ -200,7 +200,7 @@ def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restrictio
     tree = lineage.tree
     target = place.node
     if df is not None:
-        tree = SqlLineage(c, df).tree
+        tree = SqlLineage(c, df, alike=lineage.alike).tree
         matches = _like(tree, place.node)
         if not matches:
             raise WhenceError(f"The given DataFrame has no step like this one: {place.node.text}")

@@ -73,7 +73,15 @@ def takes_parameters(node: Node) -> bool:
     """Whether a row of this operator is one of its input and one of a table of parameters, or a choice among these."""
     if node.kind == "Filter":
         return node.children[0].kind == "Join" and takes_parameters(node.children[0])
-    return node.kind == "Join" and is_parameters(node.children[1])
+    # An outer join with it only says for which writes there is something.
+    return (
+        node.kind == "Join" and is_parameters(node.children[1]) and str(node.plan.joinType().toString()) != "RightOuter"
+    )
+
+
+def is_of_parameters(c: Catalyst, leaf: Node) -> bool:
+    """Whether it is a table of parameters itself."""
+    return leaf.kind == "LocalRelation" and [a.name() for a in c.output(leaf.plan)][:1] == [PLAN]
 
 
 @dataclass(frozen=True)
@@ -255,7 +263,7 @@ def identify(c: Catalyst, leaf: Node) -> IdentifiedLeaf:
         return _identify_files(c, plan)
     if leaf.kind == "DataSourceV2Relation":
         return _identify_v2(c, plan)
-    if leaf.kind == "Range" or (leaf.kind == "LocalRelation" and [a.name() for a in c.output(plan)][:1] == [PLAN]):
+    if leaf.kind == "Range" or is_of_parameters(c, leaf):
         return _identified(c, plan, [c.alias(c.output(plan)[0], ROW)])
     if leaf.kind == "LogicalRelation" or _in_any_order(c, leaf):
         return _identified(c, plan, _contents(c, plan))

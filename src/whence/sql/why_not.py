@@ -11,6 +11,7 @@ from whence.model import WhenceError, operators
 from whence.model.html import html_table
 from whence.model.text import readable, shown, visible
 from whence.progress import working
+from whence.spark.alike import PLAN
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, evaluation, found_rows
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.follow import KEEPING, Crossed, Level, identities, is_cross, is_followed, picked, seeds_of
@@ -157,7 +158,10 @@ def _reasons(to: SqlLineage, place: Place, before: Plan | None, number: Expr, go
         return _failed_conditions(to, place, before, number, gone)
     if kind == "Join":
         option = plan.condition()
-        condition = readable(option.get().sql()) if option.isDefined() else "any row"
+        tests = _conjuncts(option.get()) if option.isDefined() else []
+        # That rows meet in the query of one captured write goes without saying (alike_writes.py).
+        said = [test for test in tests if not all(_is_of_write(side) for side in to.c.children(test))]
+        condition = readable(to.c.conjunction(said).sql()) if said else "any row"
         met = plan.joinType().toString() == "LeftAnti"
         text = f"a row of the other side meets {condition}" if met else f"no partner meets {condition}"
     elif kind in ("GlobalLimit", "Offset"):
@@ -167,6 +171,10 @@ def _reasons(to: SqlLineage, place: Place, before: Plan | None, number: Expr, go
     else:
         text = readable(place.node.text)
     return dict.fromkeys(gone, text)
+
+
+def _is_of_write(expr: Expr) -> bool:
+    return class_name(expr) == "AttributeReference" and expr.name() == PLAN
 
 
 def _beaten(to: SqlLineage, place: Place, before: Plan, holding: Plan, number: Expr) -> dict[int, str]:

@@ -59,6 +59,8 @@ class Passage:
     """What was looked through, for one query. `notes`: tables at which the trace ends, and why."""
 
     notes: list[str]
+    # Whether writes whose queries are alike are looked through as one query.
+    alike: bool = True
     # Tables that were looked through though their rows need not be those that the query gives now, the query, and the
     # files that it made where it is not all of them.
     pairs: list[tuple[Plan, Plan, frozenset[str] | None]] = field(default_factory=list)
@@ -312,7 +314,8 @@ def _made_from(c: Catalyst, place: str, found: _Writers, attrs: Sequence[Attr], 
     if found.outside or not found.writers:
         few = f"{len(found.outside)} of its {found.total} files were"
         raise NotRestored(f"{few if found.writers else 'all of its files were'} written outside of any capture")
-    parts, others = _alike(c, place, found, attrs, passage) if len(found.writers) >= MANY else ([], found.writers)
+    many = passage.alike and len(found.writers) >= MANY
+    parts, others = _alike(c, place, found, attrs, passage) if many else ([], found.writers)
     return together(c, [*parts, *[_part(c, attrs, *one, place, passage) for one in others]], attrs)
 
 
