@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,11 @@ def is_taken(w: whence.Session, df: DataFrame) -> bool:
     return w._plans().is_computed(grouping(w, df))
 
 
+def taken_rows(w: whence.Session, df: DataFrame) -> set[tuple[object, ...]]:
+    c = w._plans()
+    return {tuple(row) for row in c.frame(c.taken(grouping(w, df))).collect()}
+
+
 def ids(trace: whence.Trace) -> set[int]:
     return {row.id for row in trace["sales"].collect()}
 
@@ -76,11 +81,99 @@ def test_what_is_derived_from_a_report_is_of_it(w: whence.Session, adaptive: Spa
     assert not is_taken(w, other)
 
 
-def test_a_new_query_that_says_the_same_is_computed_anew(w: whence.Session, adaptive: SparkSession, path: str) -> None:
-    seen = adaptive.sql(TOTALS)
-    seen.collect()
-    assert is_taken(w, seen)
-    assert not is_taken(w, adaptive.sql(TOTALS))
+SEVERAL = (
+    "SELECT shop, sum(amount) AS total, avg(amount) / 2 AS half, count(DISTINCT id % 2) AS kinds "
+    "FROM sales GROUP BY shop"
+)
+
+
+def _show(report: DataFrame, place: str) -> None:
+    report.show()
+
+
+def _show_sorted(report: DataFrame, place: str) -> None:
+    report.orderBy("half").show(2, truncate=False)
+
+
+def _write(report: DataFrame, place: str) -> None:
+    report.write.parquet(place)
+
+
+def _write_as_partitions(report: DataFrame, place: str) -> None:
+    report.selectExpr("concat('shop ', shop) AS name", "total", "half", "kinds").write.partitionBy("kinds").json(place)
+
+
+def _save(report: DataFrame, place: str) -> None:
+    report.write.mode("overwrite").saveAsTable("looked_at")
+
+
+def _create(report: DataFrame, place: str) -> None:
+    report.createOrReplaceTempView("report")
+    report.sparkSession.sql("DROP TABLE IF EXISTS looked_at")
+    report.sparkSession.sql("CREATE TABLE looked_at USING parquet AS SELECT * FROM report")
+
+
+@pytest.mark.parametrize("look", [_show, _show_sorted, _write, _write_as_partitions, _save, _create])
+def test_however_a_report_was_looked_at(
+    w: whence.Session, adaptive: SparkSession, path: str, tmp_path: Path, look: Callable[[DataFrame, str], None]
+) -> None:
+    """show() computes texts, and nobody holds the query that it ran, nor one that wrote."""
+    unseen = adaptive.sql(SEVERAL)
+    assert not is_taken(w, unseen)
+    expected = {total: ids(w.backward(unseen.where(f"total = {total}"))) for total in (12, 1, 7, 8)}
+    report = adaptive.sql(SEVERAL)
+    look(report, str(tmp_path / "looked at"))
+    assert is_taken(w, report)
+    assert taken_rows(w, report) == {("a", 12, 3.0, 2), ("b", 1, 0.5, 1), ("c", 7, 1.75, 2), (None, 8, 2.0, 2)}
+    for total, rows in {12: {1, 2}, 1: {3}, 7: {4, 5}, 8: {6, 7}}.items():
+        trace = w.backward(report.where(f"total = {total}"))
+        assert ids(trace) == rows == expected[total]
+        assert trace.exact
+    trace = w.backward(report.orderBy("half").limit(2))
+    assert ids(trace) == {3, 4, 5}
+    assert trace.verify().ok
+    adaptive.sql("DROP TABLE IF EXISTS looked_at")
+    adaptive.catalog.dropTempView("report")
+
+
+def test_a_new_query_that_says_the_same_is_of_the_same_groups(
+    w: whence.Session, adaptive: SparkSession, path: str
+) -> None:
+    adaptive.sql(TOTALS).collect()
+    same = adaptive.sql("SELECT sum(amount) + 1 AS more, shop AS name FROM sales GROUP BY shop HAVING sum(amount) > 0")
+    assert is_taken(w, same)
+    assert ids(w.backward(same.where("more = 8"))) == {4, 5}
+    adaptive.read.parquet(path).createOrReplaceTempView("sales")  # the same files, listed anew
+    assert is_taken(w, adaptive.sql(TOTALS))
+    assert not is_taken(w, adaptive.sql("SELECT shop, sum(amount) AS total FROM sales WHERE id > 1 GROUP BY shop"))
+    assert not is_taken(w, adaptive.sql("SELECT shop, min(amount) AS total FROM sales GROUP BY shop"))
+    assert not is_taken(w, adaptive.sql("SELECT id AS shop, sum(amount) AS total FROM sales GROUP BY id"))
+
+
+def test_under_other_settings_it_is_computed_anew(w: whence.Session, adaptive: SparkSession, path: str) -> None:
+    report = adaptive.sql(TOTALS)
+    report.show()
+    assert is_taken(w, report)
+    adaptive.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        assert not is_taken(w, report)
+    finally:
+        adaptive.conf.unset("spark.sql.session.timeZone")
+    assert is_taken(w, report)
+
+
+def test_groups_that_share_their_columns_ids_are_not_taken_for_each_other(
+    w: whence.Session, adaptive: SparkSession, path: str
+) -> None:
+    """Spark's optimizer moves the filters below the groupings, which keep their ids: two groupings that look alike."""
+    report = adaptive.sql(TOTALS)
+    both = report.where("shop = 'a'").union(report.where("shop = 'c'"))
+    assert {tuple(row) for row in both.collect()} == {("a", 12), ("c", 7)}
+    assert not is_taken(w, report)
+    some = adaptive.sql("SELECT shop, sum(amount) AS total FROM sales WHERE shop = 'c' GROUP BY shop")
+    assert not is_taken(w, some) or taken_rows(w, some) == {("c", 7)}
+    assert ids(w.backward(both.where("total < 10"))) == {4, 5}
+    assert ids(w.backward(some.where("total < 10"))) == {4, 5}
 
 
 def test_groups_of_groups(w: whence.Session, adaptive: SparkSession, path: str) -> None:

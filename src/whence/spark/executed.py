@@ -1,7 +1,8 @@
 """What the user's own queries have computed, taken again by questions about them: the driver's half of Executed.java.
 
 Whoever asks about a number has mostly just seen it: the query has run in this session, and Spark still has what it
-shuffled. Nothing is kept for that which Spark would not keep anyway, and nothing is done while the query runs."""
+shuffled, while somebody holds the query. Of what was shown or written the latest few shuffles are held here; nothing is
+done while the query runs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ class ExecutedQueries:
     def __init__(self, spark: SparkSession) -> None:
         self._session: Any = spark._jsparkSession
         self._bus: Any = bus_of(spark)
-        self._listener: Any = object_of(spark, "Executed", self._bus)
+        conf: Any = spark.sparkContext.getConf()
+        # An executor whose shuffles somebody holds may never be given back to the cluster.
+        holds = str(conf.get("spark.dynamicAllocation.enabled", "false")).lower() != "true"
+        self._listener: Any = object_of(spark, "Executed", self._bus, holds, beside=["Grouping"])
         self._bus.addToQueue(self._listener, _QUEUE)
 
     def taken(self, plan: JavaObject) -> JavaObject:
@@ -32,7 +36,7 @@ class ExecutedQueries:
 
     def close(self) -> None:
         with contextlib.suppress(Py4JError):  # the JVM may be gone
-            self._bus.removeListener(self._listener)
+            self._listener.close()
 
 
 def listen(spark: SparkSession) -> ExecutedQueries | None:

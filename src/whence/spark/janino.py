@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,20 @@ def driver_loader(spark: SparkSession, stem: str, source: str) -> Any:
         return loaders[stem]
 
 
-def object_of(spark: SparkSession, name: str, *given: Any) -> Any:
+def object_of(spark: SparkSession, name: str, *given: Any, beside: Sequence[str] = ()) -> Any:
     """A new object of the class of this name, whose source stands beside this file under the same name; for the driver
-    alone."""
-    source = Path(__file__).with_name(f"{name}.java").read_text(encoding="utf-8")
-    return made(spark, driver_loader(spark, name.lower(), source), f"whence.{name}", *given)
+    alone. `beside`: the classes that are compiled together with it."""
+    sources = [Path(__file__).with_name(f"{each}.java").read_text(encoding="utf-8") for each in (name, *beside)]
+    return made(spark, driver_loader(spark, name.lower(), together(sources)), f"whence.{name}", *given)
+
+
+def together(sources: Sequence[str]) -> str:
+    """Several sources of one package as one, which Janino's simple compiler takes."""
+    if len(sources) == 1:
+        return sources[0]
+    lines = [line for source in sources for line in source.splitlines()]
+    heads = dict.fromkeys(line for line in lines if line.startswith(("package ", "import ")))
+    return "\n".join([*heads, *(line for line in lines if line not in heads)])
 
 
 def made(spark: SparkSession, loader: Any, name: str, *given: Any) -> Any:
