@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import whence
 from whence.model import SourceChanged
+from whence.sql import SqlLineage
 
 SALES = [(1, "a", 5), (2, "a", 7), (3, "b", 1), (4, "c", 9), (5, "c", -2), (6, None, 4), (7, None, 4)]
 
@@ -41,6 +42,12 @@ def grouping(w: whence.Session, df: DataFrame) -> JavaObject:
 
 def is_taken(w: whence.Session, df: DataFrame) -> bool:
     return w._plans().is_computed(grouping(w, df))
+
+
+def is_known(w: whence.Session, df: DataFrame) -> bool:
+    """The same of the query as a question has it, without subqueries."""
+    nodes = SqlLineage(w._plans(), df).tree.walk()
+    return w._plans().is_computed(next(node.plan for node in nodes if node.kind == "Aggregate"))
 
 
 def taken_rows(w: whence.Session, df: DataFrame) -> set[tuple[object, ...]]:
@@ -134,6 +141,28 @@ def test_however_a_report_was_looked_at(
     assert trace.verify().ok
     adaptive.sql("DROP TABLE IF EXISTS looked_at")
     adaptive.catalog.dropTempView("report")
+
+
+def test_a_report_with_subqueries(w: whence.Session, adaptive: SparkSession, path: str) -> None:
+    """A question has IN and EXISTS as joins before Spark's optimizer sees them, and it tells another plan of them."""
+    text = (
+        "WITH large AS (SELECT shop FROM sales GROUP BY shop HAVING sum(amount) > {}) "
+        "SELECT shop, sum(amount) AS total FROM sales s WHERE shop IN (SELECT shop FROM large) "
+        "AND EXISTS (SELECT * FROM sales o WHERE o.id = s.id + 1) GROUP BY shop ORDER BY total LIMIT 1"
+    )
+    report = adaptive.sql(text.format(5))
+    assert not is_known(w, report)
+    report.show()
+    trace = w.backward(report)
+    assert ids(trace) == {4, 5, 6}
+    assert trace.exact
+    assert trace.verify().ok
+    assert is_known(w, report)
+    assert not is_known(w, adaptive.sql(text.format(10)))
+    some = adaptive.sql("SELECT max(amount) AS most FROM sales WHERE amount < (SELECT max(amount) FROM sales)")
+    some.show()
+    assert ids(w.backward(some)) == {1, 2, 3, 4, 5, 6, 7}
+    assert not is_known(w, some)
 
 
 def test_a_new_query_that_says_the_same_is_of_the_same_groups(

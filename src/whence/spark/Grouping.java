@@ -56,10 +56,13 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
  * executed.
  */
 final class Grouping {
+    private static final int MOST_COMPARED = 64;
+
     final Aggregate plan;
     final BaseAggregateExec node;
     final boolean compiled;
     final Map settings;
+    final int leaves;
     // What the optimizer makes of plans of these groups: by the plan, as Spark compares plans.
     final Map taken = new LinkedHashMap();
     LogicalRDD rows;
@@ -69,6 +72,7 @@ final class Grouping {
         this.node = node;
         this.compiled = compiled;
         this.settings = settings;
+        this.leaves = leaves(plan);
     }
 
     /** The keys, and behind them the values of the functions. */
@@ -141,7 +145,7 @@ final class Grouping {
         return found.isEmpty() || ids.isEmpty() ? null : (Aggregate) found.get(0);
     }
 
-    private static void groupingsWith(LogicalPlan plan, List ids, List found) {
+    static void groupingsWith(LogicalPlan plan, List ids, List found) {
         if (plan instanceof Aggregate && ids(list(((Aggregate) plan).aggregateExpressions())).equals(ids)) {
             found.add(plan);
         }
@@ -171,10 +175,11 @@ final class Grouping {
         }
         Object key = ((QueryPlan) asked).canonicalized();
         QueryExecution now = null;
+        int leaves = leaves(asked);
         for (int i = 0; i < groupings.size(); i++) {
             Grouping done = (Grouping) groupings.get(i);
-            if (list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
-                continue; // the optimizer may leave out some keys, and adds none
+            if (done.leaves != leaves || list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
+                continue; // the optimizer may leave out some keys, and adds none; it need not be asked of other queries
             }
             try {
                 synchronized (done) {
@@ -184,6 +189,9 @@ final class Grouping {
                         before = new Taken(listed, columns(now, asked, done));
                         if (before.columns != null && done.rows == null) {
                             done.rows = computed(session, done);
+                        }
+                        if (done.taken.size() > MOST_COMPARED) {
+                            done.taken.clear();
                         }
                         done.taken.put(key, before);
                     }
@@ -201,6 +209,9 @@ final class Grouping {
     /** The columns of a plan over the values of these groups; null if Spark would now compute other groups, or from other files. */
     private static List columns(QueryExecution now, Aggregate asked, Grouping done) {
         LogicalPlan optimised = now.optimizedPlan();
+        if (optimised.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION())) {
+            return null; // a subquery that stays one may read other files by now
+        }
         List above = null;
         if (optimised instanceof Project && ((Project) optimised).child() instanceof Aggregate) {
             above = list(((Project) optimised).projectList());
@@ -346,6 +357,17 @@ final class Grouping {
         return found;
     }
 
+    /** How many places a plan reads, in its subqueries too. */
+    private static int leaves(LogicalPlan plan) {
+        List inputs = list(plan.children());
+        int found = inputs.isEmpty() ? 1 : 0;
+        inputs.addAll(list(plan.subqueries()));
+        for (int i = 0; i < inputs.size(); i++) {
+            found += leaves((LogicalPlan) inputs.get(i));
+        }
+        return found;
+    }
+
     /** All files that are listed where a plan reads; false where something else is read that may have changed. */
     private static boolean listed(LogicalPlan plan, TreeSet found) {
         if (plan instanceof LogicalRelation) {
@@ -369,7 +391,13 @@ final class Grouping {
                 return false;
             }
         }
-        return !plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
+        List subqueries = list(plan.subqueries());
+        for (int i = 0; i < subqueries.size(); i++) {
+            if (!listed((LogicalPlan) subqueries.get(i), found)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** The files that are read, each with its length and time, where they are asked for; false where something else is read
@@ -450,7 +478,7 @@ final class Grouping {
         return node.makeCopy(fields);
     }
 
-    private static List ids(List named) {
+    static List ids(List named) {
         List found = new ArrayList();
         for (int i = 0; i < named.size(); i++) {
             found.add(((NamedExpression) named.get(i)).exprId());
