@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import whence
 from whence.model import SourceChanged
+from whence.sql import SqlLineage
 
 SALES = [(1, "a", 5), (2, "a", 7), (3, "b", 1), (4, "c", 9), (5, "c", -2), (6, None, 4), (7, None, 4)]
 
@@ -41,6 +42,12 @@ def grouping(w: whence.Session, df: DataFrame) -> JavaObject:
 
 def is_taken(w: whence.Session, df: DataFrame) -> bool:
     return w._plans().is_computed(grouping(w, df))
+
+
+def is_known(w: whence.Session, df: DataFrame) -> bool:
+    """The same of the query as a question has it, without subqueries."""
+    nodes = SqlLineage(w._plans(), df).tree.walk()
+    return w._plans().is_computed(next(node.plan for node in nodes if node.kind == "Aggregate"))
 
 
 def taken_rows(w: whence.Session, df: DataFrame) -> set[tuple[object, ...]]:
@@ -136,6 +143,28 @@ def test_however_a_report_was_looked_at(
     adaptive.catalog.dropTempView("report")
 
 
+def test_a_report_with_subqueries(w: whence.Session, adaptive: SparkSession, path: str) -> None:
+    """A question has IN and EXISTS as joins before Spark's optimizer sees them, and it tells another plan of them."""
+    text = (
+        "WITH large AS (SELECT shop FROM sales GROUP BY shop HAVING sum(amount) > {}) "
+        "SELECT shop, sum(amount) AS total FROM sales s WHERE shop IN (SELECT shop FROM large) "
+        "AND EXISTS (SELECT * FROM sales o WHERE o.id = s.id + 1) GROUP BY shop ORDER BY total LIMIT 1"
+    )
+    report = adaptive.sql(text.format(5))
+    assert not is_known(w, report)
+    report.show()
+    trace = w.backward(report)
+    assert ids(trace) == {4, 5, 6}
+    assert trace.exact
+    assert trace.verify().ok
+    assert is_known(w, report)
+    assert not is_known(w, adaptive.sql(text.format(10)))
+    some = adaptive.sql("SELECT max(amount) AS most FROM sales WHERE amount < (SELECT max(amount) FROM sales)")
+    some.show()
+    assert ids(w.backward(some)) == {1, 2, 3, 4, 5, 6, 7}
+    assert not is_known(w, some)
+
+
 def test_a_new_query_that_says_the_same_is_of_the_same_groups(
     w: whence.Session, adaptive: SparkSession, path: str
 ) -> None:
@@ -148,6 +177,26 @@ def test_a_new_query_that_says_the_same_is_of_the_same_groups(
     assert not is_taken(w, adaptive.sql("SELECT shop, sum(amount) AS total FROM sales WHERE id > 1 GROUP BY shop"))
     assert not is_taken(w, adaptive.sql("SELECT shop, min(amount) AS total FROM sales GROUP BY shop"))
     assert not is_taken(w, adaptive.sql("SELECT id AS shop, sum(amount) AS total FROM sales GROUP BY id"))
+
+
+def test_another_query_calls_the_users_functions_anew(
+    w: whence.Session, adaptive: SparkSession, path: str, tmp_path: Path
+) -> None:
+    """They may know something else by now; the report itself was computed with what they said then."""
+    told = tmp_path / "added"
+    told.write_text("0")
+    place = str(told)
+    adaptive.udf.register("added", lambda n: n + int(Path(place).read_text()), "int")
+    says = "SELECT shop, sum(added(amount)) AS total FROM sales GROUP BY shop"
+    report = adaptive.sql(says)
+    report.show()
+    assert is_taken(w, report)
+    told.write_text("100")
+    assert not is_taken(w, adaptive.sql(says))
+    by_function = "SELECT added(amount) AS amount FROM sales GROUP BY 1"
+    adaptive.sql(by_function).show()
+    assert not is_taken(w, adaptive.sql(by_function))
+    assert ids(w.backward(adaptive.sql(says).where("total = 212"))) == {1, 2}
 
 
 def test_under_other_settings_it_is_computed_anew(w: whence.Session, adaptive: SparkSession, path: str) -> None:

@@ -43,12 +43,14 @@ public final class Executed extends SparkListener {
     // Of what was shuffled, which stands on disks, and of what the driver has in memory: broadcasts, local rows.
     private static final long MOST_SHUFFLED = 1L << 30;
     private static final long MOST_IN_MEMORY = Runtime.getRuntime().maxMemory() / 8;
+    private static final int MOST_SAID = 16;
     private static final long WAIT_MILLIS = 500L;
 
     private final LiveListenerBus bus;
     private final boolean holds;
     private final Map running = new HashMap();
     private final LinkedList recent = new LinkedList();
+    private final LinkedList said = new LinkedList();
 
     /** `holds`: whether shuffles may be kept that nobody else holds. */
     public Executed(Object bus, Object holds) {
@@ -110,6 +112,39 @@ public final class Executed extends SparkListener {
         synchronized (recent) {
             recent.clear();
         }
+        synchronized (said) {
+            said.clear();
+        }
+    }
+
+    /** That a plan says the same as one of the user's own, whose subqueries it has as joins. Spark's optimizer makes joins of
+     * them later, and then knows less of their columns: of what ran, the user's own plan must be compared. */
+    public void saysTheSame(Object plan, Object own) {
+        synchronized (said) {
+            said.addFirst(new Object[] {plan, own});
+            if (said.size() > MOST_SAID) {
+                said.removeLast();
+            }
+        }
+    }
+
+    /** The user's own grouping that says the same, if that is known. */
+    private Aggregate own(Aggregate asked) {
+        List ids = Grouping.ids(Grouping.list(asked.aggregateExpressions()));
+        List pairs;
+        synchronized (said) {
+            pairs = new ArrayList(said);
+        }
+        for (int i = 0; i < pairs.size(); i++) {
+            List here = new ArrayList();
+            List there = new ArrayList();
+            Grouping.groupingsWith((LogicalPlan) ((Object[]) pairs.get(i))[0], ids, here);
+            Grouping.groupingsWith((LogicalPlan) ((Object[]) pairs.get(i))[1], ids, there);
+            if (here.size() == 1 && there.size() == 1 && ((TreeNode) here.get(0)).fastEquals((TreeNode) asked)) {
+                return (Aggregate) there.get(0);
+            }
+        }
+        return null;
     }
 
     /** The groupings of all queries that are known, the latest first. */
@@ -181,6 +216,8 @@ public final class Executed extends SparkListener {
     private LogicalPlan visit(SparkSession session, LogicalPlan plan, List groupings) {
         if (plan instanceof Aggregate) {
             LogicalPlan found = Grouping.first(session, (Aggregate) plan, groupings);
+            Aggregate own = found == null ? own((Aggregate) plan) : null;
+            found = own == null ? found : Grouping.first(session, own, groupings);
             if (found != null) {
                 return found;
             }

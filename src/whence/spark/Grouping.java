@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -56,10 +57,13 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
  * executed.
  */
 final class Grouping {
+    private static final int MOST_COMPARED = 64;
+
     final Aggregate plan;
     final BaseAggregateExec node;
     final boolean compiled;
     final Map settings;
+    final int leaves;
     // What the optimizer makes of plans of these groups: by the plan, as Spark compares plans.
     final Map taken = new LinkedHashMap();
     LogicalRDD rows;
@@ -69,6 +73,7 @@ final class Grouping {
         this.node = node;
         this.compiled = compiled;
         this.settings = settings;
+        this.leaves = leaves(plan);
     }
 
     /** The keys, and behind them the values of the functions. */
@@ -141,7 +146,7 @@ final class Grouping {
         return found.isEmpty() || ids.isEmpty() ? null : (Aggregate) found.get(0);
     }
 
-    private static void groupingsWith(LogicalPlan plan, List ids, List found) {
+    static void groupingsWith(LogicalPlan plan, List ids, List found) {
         if (plan instanceof Aggregate && ids(list(((Aggregate) plan).aggregateExpressions())).equals(ids)) {
             found.add(plan);
         }
@@ -171,10 +176,11 @@ final class Grouping {
         }
         Object key = ((QueryPlan) asked).canonicalized();
         QueryExecution now = null;
+        int leaves = leaves(asked);
         for (int i = 0; i < groupings.size(); i++) {
             Grouping done = (Grouping) groupings.get(i);
-            if (list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
-                continue; // the optimizer may leave out some keys, and adds none
+            if (done.leaves != leaves || list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
+                continue; // the optimizer may leave out some keys, and adds none; it need not be asked of other queries
             }
             try {
                 synchronized (done) {
@@ -184,6 +190,9 @@ final class Grouping {
                         before = new Taken(listed, columns(now, asked, done));
                         if (before.columns != null && done.rows == null) {
                             done.rows = computed(session, done);
+                        }
+                        if (done.taken.size() > MOST_COMPARED) {
+                            done.taken.clear();
                         }
                         done.taken.put(key, before);
                     }
@@ -201,6 +210,9 @@ final class Grouping {
     /** The columns of a plan over the values of these groups; null if Spark would now compute other groups, or from other files. */
     private static List columns(QueryExecution now, Aggregate asked, Grouping done) {
         LogicalPlan optimised = now.optimizedPlan();
+        if (optimised.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION())) {
+            return null; // a subquery that stays one may read other files by now
+        }
         List above = null;
         if (optimised instanceof Project && ((Project) optimised).child() instanceof Aggregate) {
             above = list(((Project) optimised).projectList());
@@ -241,6 +253,9 @@ final class Grouping {
         if (asked.size() != keys.size() || places.size() != keys.size() || !now.child().sameResult(done.plan.child())) {
             return null;
         }
+        if (callsCode(now) && !resultsOf(list(done.plan.aggregateExpressions())).containsAll(resultsOf(list(now.aggregateExpressions())))) {
+            return null; // another query calls the user's functions anew, which may know something else by now
+        }
         Map attributes = new HashMap(); // of equal plans, columns at the same place are the same
         List here = list(now.child().output());
         List there = list(done.plan.child().output());
@@ -272,6 +287,36 @@ final class Grouping {
                 return null;
             }
             found.set(i, value);
+        }
+        return found;
+    }
+
+    /** Whether functions of the user's own say what a plan gives. */
+    private static boolean callsCode(TreeNode one) {
+        if (one instanceof UserDefinedExpression) {
+            return true;
+        }
+        List within = new ArrayList(list(one.children()));
+        if (one instanceof QueryPlan) {
+            within.addAll(list(((QueryPlan) one).expressions()));
+        }
+        for (int i = 0; i < within.size(); i++) {
+            if (callsCode((TreeNode) within.get(i))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** By which ids functions of groups are known: a query keeps them in all that is made of it, and no other has them. */
+    private static Set resultsOf(List expressions) {
+        Set found = new HashSet();
+        for (int i = 0; i < expressions.size(); i++) {
+            Expression one = (Expression) expressions.get(i);
+            if (one instanceof AggregateExpression) {
+                found.add(((AggregateExpression) one).resultId());
+            }
+            found.addAll(resultsOf(list(one.children())));
         }
         return found;
     }
@@ -346,6 +391,17 @@ final class Grouping {
         return found;
     }
 
+    /** How many places a plan reads, in its subqueries too. */
+    private static int leaves(LogicalPlan plan) {
+        List inputs = list(plan.children());
+        int found = inputs.isEmpty() ? 1 : 0;
+        inputs.addAll(list(plan.subqueries()));
+        for (int i = 0; i < inputs.size(); i++) {
+            found += leaves((LogicalPlan) inputs.get(i));
+        }
+        return found;
+    }
+
     /** All files that are listed where a plan reads; false where something else is read that may have changed. */
     private static boolean listed(LogicalPlan plan, TreeSet found) {
         if (plan instanceof LogicalRelation) {
@@ -369,7 +425,13 @@ final class Grouping {
                 return false;
             }
         }
-        return !plan.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION());
+        List subqueries = list(plan.subqueries());
+        for (int i = 0; i < subqueries.size(); i++) {
+            if (!listed((LogicalPlan) subqueries.get(i), found)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     /** The files that are read, each with its length and time, where they are asked for; false where something else is read
@@ -450,7 +512,7 @@ final class Grouping {
         return node.makeCopy(fields);
     }
 
-    private static List ids(List named) {
+    static List ids(List named) {
         List found = new ArrayList();
         for (int i = 0; i < named.size(); i++) {
             found.add(((NamedExpression) named.get(i)).exprId());

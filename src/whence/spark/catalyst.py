@@ -30,7 +30,6 @@ from whence.spark.construct import (
     remembered,
     to_list,
 )
-from whence.spark.executed import ExecutedQueries
 from whence.spark.lakes import Lakes
 from whence.spark.round_trips import handles_for, of_files
 from whence.spark.sessions import require_running
@@ -89,8 +88,6 @@ class Catalyst(Subqueries, Lakes):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
         self._dataset: Any = self.adapter.dataset()
-        # What the user's queries compute while a session listens.
-        self.executed: ExecutedQueries | None = None
         self._small: tuple[int, JavaObject] | None = None
         self._wide: tuple[int, JavaObject] | None = None
         known = shared(self._jvm)

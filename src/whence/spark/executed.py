@@ -34,6 +34,10 @@ class ExecutedQueries:
         found: JavaObject = self._listener.reused(self._session, plan)
         return found
 
+    def says_the_same(self, plan: JavaObject, own: JavaObject) -> None:
+        """That a plan without subqueries says what this plan of the user's does: it is the latter that has run."""
+        self._listener.saysTheSame(plan, own)
+
     def close(self) -> None:
         with contextlib.suppress(Py4JError):  # the JVM may be gone
             self._listener.close()

@@ -9,6 +9,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from whence.spark.construct import Expr, Plan, class_name, id_of, to_list
+from whence.spark.executed import ExecutedQueries
 from whence.spark.judging import Judging, may
 from whence.spark.round_trips import SUBQUERIES
 from whence.spark.shared import shared
@@ -40,6 +41,8 @@ _MOMENT_RULES = ("ComputeCurrentTime", "SpecialDatetimeValues")
 class Subqueries(Judging):
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)
+        # What the user's queries compute while a session listens.
+        self.executed: ExecutedQueries | None = None
         self._optimizer: Any = shared(self._jvm).optimizer
         self._domains: set[int] = set()
         self._lost_order: JavaObject = shared(self._jvm).lost_order
@@ -124,10 +127,15 @@ class Subqueries(Judging):
 
     def normalise(self, plan: Plan) -> Plan:
         """CTEs inlined, correlated and predicate subqueries turned into joins, by Spark's own rules."""
-        plan = self._inline_ctes().apply(plan)
-        if self._has_subqueries(plan) and _BELOW_LIMITS[-1] not in (self.conf(_EXCLUDED) or ""):
+        own = plan = self._inline_ctes().apply(plan)
+        if not self._has_subqueries(plan):
+            return self._without_subqueries(plan)
+        if _BELOW_LIMITS[-1] not in (self.conf(_EXCLUDED) or ""):
             plan = self._with_lost_orders(self._apply(_INLINE, plan), False)
-        return self._without_subqueries(plan)
+        plan = self._without_subqueries(plan)
+        if self.executed is not None:
+            self.executed.says_the_same(plan, own)
+        return plan
 
     def as_joins(self, plan: Plan) -> Plan:
         """A query as it is, but with no subquery that goes by its rows: of one that is a branch of a UNION and compares

@@ -118,13 +118,24 @@ class Evaluation:
 
     def _ids(self, links: Sequence[Reading], kept: Plan) -> Plan:
         """Identities at readings that differ in nothing but their branch of a union."""
-        c = self.c
-        carried = [] if self.output is None else [self.output]
-        here = c.filter(c.conjunction([c.is_not_null(links[0].present), *in_branches(c, links)]), kept)
-        ids = c.project([*carried, *links[0].attrs], here)
+        c, ids = self.c, self._told_ids(links, kept)
         if len(links) == 1 and self.is_once(links[0]):
             return ids
         return c.distinct_on_driver(ids) if class_name(kept) == "LocalRelation" else c.distinct(ids)
+
+    def _told_ids(self, links: Sequence[Reading], kept: Plan) -> Plan:
+        c = self.c
+        carried = [] if self.output is None else [self.output]
+        here = c.filter(c.conjunction([c.is_not_null(links[0].present), *in_branches(c, links)]), kept)
+        return c.project([*carried, *links[0].attrs], here)
+
+    def to_look_for(self, places: Sequence[ReadingPlace]) -> DataFrame | None:
+        """The identities at one reading for those who ask which rows have one of them: to find equal ones, Spark would
+        shuffle them first. None where that is not so."""
+        link, kept = self._told_by.get(places[0].number, (None, None)) if len(places) == 1 else (None, None)
+        if link is None or kept is None or self.is_once(link) or class_name(kept) == "LocalRelation":
+            return None
+        return self.c.frame(self._told_ids([link], kept))
 
     def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
         """Identities of the witnesses at these readings, in as few queries as can be."""

@@ -447,10 +447,11 @@ class SqlQuestion:
     def _sent(self, places: list[ReadingPlace]) -> DataFrame:
         """The identities of readings' witnesses, to be joined with their rows: few of them are sent to every executor,
         since Spark does not know how many they are and would sort the source."""
-        ids = self.ids_of(places)
         most = [self.found.at_most(place) for place in places]
-        few = all(one is not None for one in most) and sum(one for one in most if one is not None) <= _SENT
-        return functions.broadcast(ids) if few else ids
+        if any(one is None for one in most) or sum(one for one in most if one is not None) > _SENT:
+            return self.ids_of(places)
+        ids = self.found.to_look_for(places)
+        return functions.broadcast(self.ids_of(places) if ids is None else ids)
 
     def _at(self, step: Step | int) -> tuple[Place, Evaluation]:
         return self._place(step), self.found
