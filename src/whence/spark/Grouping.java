@@ -174,7 +174,8 @@ final class Grouping {
         if (!listed(asked, listed)) {
             return null;
         }
-        Object key = ((QueryPlan) asked).canonicalized();
+        Set results = callsCode(asked) ? resultsOf(list(asked.aggregateExpressions())) : new HashSet();
+        Object key = Arrays.asList(new Object[] {((QueryPlan) asked).canonicalized(), results});
         QueryExecution now = null;
         int leaves = leaves(asked);
         for (int i = 0; i < groupings.size(); i++) {
@@ -253,8 +254,12 @@ final class Grouping {
         if (asked.size() != keys.size() || places.size() != keys.size() || !now.child().sameResult(done.plan.child())) {
             return null;
         }
-        if (callsCode(now) && !resultsOf(list(done.plan.aggregateExpressions())).containsAll(resultsOf(list(now.aggregateExpressions())))) {
-            return null; // another query calls the user's functions anew, which may know something else by now
+        if (callsCode(now)) {
+            // Another query calls the user's functions anew, which may know something else by now.
+            Set results = resultsOf(list(now.aggregateExpressions()));
+            if (results.isEmpty() || !resultsOf(list(done.plan.aggregateExpressions())).containsAll(results)) {
+                return null;
+            }
         }
         Map attributes = new HashMap(); // of equal plans, columns at the same place are the same
         List here = list(now.child().output());
