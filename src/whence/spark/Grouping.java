@@ -180,8 +180,8 @@ final class Grouping {
         int leaves = leaves(asked);
         for (int i = 0; i < groupings.size(); i++) {
             Grouping done = (Grouping) groupings.get(i);
-            if (done.leaves != leaves || list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
-                continue; // the optimizer may leave out some keys, and adds none; it need not be asked of other queries
+            if (done.leaves < leaves || list(done.node.groupingExpressions()).size() > list(asked.groupingExpressions()).size()) {
+                continue; // the optimizer may leave out some keys and read a subquery in two places; not the other way
             }
             try {
                 synchronized (done) {
