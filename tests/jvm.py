@@ -113,8 +113,8 @@ public class SerializableConfiguration implements Externalizable {
 
   private static Configuration usual() {
     Configuration made = new Configuration(false);
-    made.addResource("core-default.xml");
-    made.addResource("mapred-default.xml");
+    String[] files = {"core-default.xml", "hdfs-default.xml", "mapred-default.xml", "yarn-default.xml"};
+    for (int i = 0; i < files.length; i++) { made.addResource(files[i]); }
     return made;
   }
 

@@ -83,6 +83,8 @@ def test_functions_of_scala_are_left_alone(spark: SparkSession) -> None:
 def test_tasks_are_told_all_settings_of_hadoop(spark: SparkSession) -> None:
     """Those that differ from its defaults are sent, and those that are gone."""
     java: Any = spark._jvm
+    java.org.apache.hadoop.hdfs.HdfsConfiguration.init()  # as any use of files does
+    java.org.apache.hadoop.mapred.JobConf()
     known: Any = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     told = java.org.apache.hadoop.conf.Configuration(known)
     told.set("fs.defaultFS", "file:///elsewhere")
