@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial, reduce
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
+from whence.spark.catalyst import FEW_ROWS
 from whence.sql import Catalyst, SqlLineage, branches, evaluation, forward
 from whence.sql.blocks import Lookup
 
@@ -241,3 +243,25 @@ def test_exists_that_speaks_of_nothing_outside(w: whence.Session, birds: DataFra
     )
     assert {name: ids(none[name]) for name in none.sources} == {"birds": [3], "bees": []}
     assert none.verify().ok
+
+
+def test_the_next_question_about_many_equal_joins(tiny: SparkSession, tmp_path: Path) -> None:
+    """Spark gives the rows of a union of equal queries other columns than the union's own; they were computed for the
+    first question, and are found again for the next one."""
+    path = str(tmp_path / "orders")
+    tiny.range(400).selectExpr("id", "id % 4 as shop").coalesce(1).write.parquet(path)
+    orders = tiny.read.parquet(path)
+    shops = tiny.range(4).withColumnRenamed("id", "shop")
+    joined = orders.join(shops, "shop")
+    totals = reduce(DataFrame.unionAll, [joined] * 4).groupBy("shop").count()
+    with whence.attach(tiny, store=tmp_path / "store") as w:
+        for shop in (1, 2, 3):
+            assert w.backward(totals.where(f"shop = {shop}"))["orders"].count() == 100
+
+
+def test_computed_rows_under_other_names_are_known_to_be_whole(tiny: SparkSession) -> None:
+    c = Catalyst(tiny)
+    kept = c.keep(c.plan_of(tiny.range(FEW_ROWS + 1)))
+    assert not kept.local
+    assert c.is_whole(kept.plan)
+    assert c.is_whole(c.project([c.alias(a, "other") for a in c.output(kept.plan)], kept.plan))

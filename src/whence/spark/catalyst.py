@@ -288,7 +288,8 @@ class Catalyst(Subqueries, Lakes):
         return any(int(info.numCachedPartitions()) == int(info.numPartitions()) for info in self._storage_of(kept))
 
     def _storage_of(self, kept: Plan) -> list[JavaObject]:
-        number = kept.rdd().id()
+        (rows,) = self.leaves(kept)  # which may stand under other names than their own (`_under`)
+        number = rows.rdd().id()
         known: Any = self.spark.sparkContext._jsc.sc()
         return [info for info in known.getRDDStorageInfo() if info.id() == number]
 
