@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 from py4j.java_gateway import JavaObject
@@ -175,6 +176,11 @@ class Lakes(Files):
         known = table.schemas()
         then = table.snapshot(number).schemaId()
         return table.schema() if then is None else known.get(then)
+
+    def schema_number(self, leaf: Plan) -> str:
+        """What tells the columns of an Iceberg table that are read from those that it had or will have."""
+        table = leaf.table().table()
+        return f"{table.schema().schemaId()} {leaf.table().snapshotId()}"
 
     def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
         """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
@@ -440,6 +446,16 @@ class Lakes(Files):
             commit = self.commit_of(leaf, version.number)
             return 0 if commit is None else int(commit.details.get("total-data-files", 0))
         return len(leaf.relation().location().inputFiles())
+
+    def bytes_of_version(self, leaf: Plan) -> float:
+        """How large the data files are of the version that a leaf reads; infinite where that is not told."""
+        version = self.version_of(leaf)
+        if version is None or version.kind == DELTA:
+            return int(leaf.relation().location().sizeInBytes())
+        commit = self.commit_of(leaf, version.number)
+        if commit is None:
+            return inf if version.number else 0
+        return float(commit.details.get("total-files-size", inf))
 
     def opened_path(self, kind: str, path: str) -> Plan | None:
         try:

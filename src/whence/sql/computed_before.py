@@ -39,7 +39,7 @@ def computed_rows(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = 
     known = None if versions is None else _known(c, plan, versions)
     if known is None or known.rows is None:
         rows = c.keep(plan if quicker is None else quicker())
-        if versions is None:
+        if versions is None or not _are_still_read(c, c.leaves(plan)):
             return rows
         known = _remember(c, plan, versions, rows)
     assert known.rows is not None
@@ -59,7 +59,7 @@ def few_rows(c: Catalyst, plan: Plan) -> list[tuple[object, ...]]:
         if known.files == versions and known.settings == settings and known.query.sameResult(plan):
             return known.rows
     rows = [tuple(row) for row in c.frame(plan).collect()]
-    if versions is not None:
+    if versions is not None and _are_still_read(c, c.leaves(plan)):
         c.memory.few.insert(0, Few(plan, versions, settings, rows))
         del c.memory.few[MOST:]
     return rows
@@ -74,7 +74,10 @@ def wide(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None, mos
         return None
     known = _known(c, plan, versions)
     if known is None:
-        known = _remember(c, plan, versions, _all_of(c, plan if quicker is None else quicker(), most))
+        rows = _all_of(c, plan if quicker is None else quicker(), most)
+        if not _are_still_read(c, leaves):
+            return None if rows is None else _under(c, rows, c.output(plan))
+        known = _remember(c, plan, versions, rows)
     return None if known.rows is None else _under(c, known.rows, c.output(plan))
 
 
@@ -119,25 +122,36 @@ def _versions(c: Catalyst, leaves: Sequence[Plan]) -> Versions | None:
     if at_hand or not all(_is_fixed(c, leaf) for leaf in leaves):
         return None
     found: list[frozenset[tuple[str, int, int, str]]] = []
-    for leaf in (leaf for leaf in leaves if c.is_file_scan(leaf)):
+    for leaf in leaves:
         version = c.version_of(leaf)
         if version is not None:
-            found.append(frozenset({(f"{version.place}@{version.table}", version.number, 0, "")}))
-        else:
+            columns = "" if c.is_file_scan(leaf) else c.schema_number(leaf)  # Delta's are of the version
+            found.append(frozenset({(f"{version.place}@{version.table}", version.number, 0, columns)}))
+        elif c.is_file_scan(leaf):
             found.append(frozenset((path, *about) for path, about in c.versions_of(c.files_of(leaf)).items()))
     # A file without a mark is no longer the one that was listed.
     whole = all(mark or not modified for files in found for _, _, modified, mark in files)
     return tuple(found) if whole else None
 
 
-def _length(c: Catalyst, leaf: Plan) -> int:
+def _are_still_read(c: Catalyst, leaves: Sequence[Plan]) -> bool:
+    """Whether Spark still reads these versions of tables: of one that went on meanwhile, it may have read the next."""
+    found = ((leaf, c.version_of(leaf)) for leaf in leaves)
+    return all(version is None or c.reads_version_now(leaf, version.number) for leaf, version in found)
+
+
+def _length(c: Catalyst, leaf: Plan) -> float:
+    if c.version_of(leaf) is not None:
+        return c.bytes_of_version(leaf)
     return sum(length for length, _ in c.files_of(leaf).values()) if c.is_file_scan(leaf) else 0
 
 
 def _is_fixed(c: Catalyst, leaf: Plan) -> bool:
     if class_name(leaf) == "InMemoryRelation":
         return facts.is_kept(c, leaf)
-    return class_name(leaf) in _FIXED or (c.is_file_scan(leaf) and c.tells_files(leaf))
+    if class_name(leaf) in _FIXED or c.version_of(leaf) is not None:
+        return True
+    return c.is_file_scan(leaf) and c.tells_files(leaf)
 
 
 def _under(c: Catalyst, rows: Kept, attrs: Sequence[Attr]) -> Kept:

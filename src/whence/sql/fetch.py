@@ -62,7 +62,18 @@ def _type_of(attr: Attr) -> DataType:
 
 
 def _by_position(c: Catalyst, place: ReadingPlace) -> bool:
-    return place.dataset.id_columns == (FILE, ROW) and has_row_index(c, place.leaf) and _plain(c, place)
+    leaf = place.leaf
+    by_row = place.dataset.id_columns == (FILE, ROW) and has_row_index(c, leaf)
+    return by_row and _plain(c, place) and _named_as_in_files(c, leaf.plan)
+
+
+def _named_as_in_files(c: Catalyst, scan: Plan) -> bool:
+    """Whether a column is in the files what it is called. Delta may keep one under another name, and leave there a
+    column of the same name that was dropped."""
+    if c.snapshots_of(scan) is None:
+        return True
+    told = c.columns_told(scan)
+    return all(str(a.name()) in told and told[str(a.name())][0] == str(a.name()) for a in c.output(scan))
 
 
 def _read(

@@ -30,7 +30,7 @@ from whence.sql.found_rows import ids_of
 from whence.sql.gathered import gather, grouped, rows_of
 from whence.sql.lineage import SqlLineage
 from whence.sql.selection import all_of, choices, pinned
-from whence.sql.sources import ROW, has_row_index
+from whence.sql.sources import ROW, stays_itself
 from whence.sql.tree import Node
 
 # Operators that treat each row by itself: without some of a source's rows they give the same for the others.
@@ -342,16 +342,33 @@ def _hint(c: Catalyst, keys: Sequence[Attr], rows: Sequence[Sequence[object]]) -
 def _picked(c: Catalyst, plan: Plan, link: Reading, seeds: Seeds) -> Plan | None:
     """The rows of the block that come from a seed, by the conditions that just the seeds meet."""
     leaf, scan = link.place.leaf, seeds.scan
-    if not seeds.tests or scan is None or not has_row_index(c, leaf) or not c.reads_alike(leaf.plan, scan):
+    if not seeds.tests or scan is None or not stays_itself(c, leaf) or not _reads_alike(c, leaf.plan, scan):
         return None
     here, there = c.output(leaf.plan), c.output(scan)
     if [a.name() for a in here] != [a.name() for a in there]:
         return None
-    if not (c.tells_files(leaf.plan) and c.tells_files(scan) and c.files_of(leaf.plan) == c.files_of(scan)):
+    if not _reads_the_same(c, leaf.plan, scan):
         return None
     named = {id_of(old): new for old, new in zip(there, here, strict=True)}
     filtered = _at_leaf(c, plan, leaf, [c.substitute(test, named) for test in seeds.tests])
     return None if filtered is None else c.filter(is_there(c, link), filtered)
+
+
+def _reads_alike(c: Catalyst, one: Plan, other: Plan) -> bool:
+    """Whether two scans of a dataset give a row the same values."""
+    if c.is_file_scan(one) and c.is_file_scan(other):
+        return c.reads_alike(one, other)
+    return c.is_iceberg(one) and c.is_iceberg(other) and c.columns_told(one) == c.columns_told(other)
+
+
+def _reads_the_same(c: Catalyst, one: Plan, other: Plan) -> bool:
+    """Whether two scans of a dataset read the same files, or the same version of a table."""
+    versions = [c.version_of(scan) for scan in (one, other)]
+    if any(version is not None for version in versions):
+        return len({None if version is None else (version.table, version.number) for version in versions}) == 1
+    if not all(c.is_file_scan(scan) and c.tells_files(scan) for scan in (one, other)):
+        return False
+    return c.files_of(one) == c.files_of(other)
 
 
 def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
@@ -359,7 +376,7 @@ def _near_leaf(c: Catalyst, plan: Plan, leaf: Node, seeds: Seeds) -> Plan:
     known = seeds.found.values
     values = {a: known[a.name()] for a in c.output(leaf.plan) if a.name() in known}
     hints = [hint for a, found in values.items() if (hint := c.one_of(a, found)) is not None]
-    if not hints or seeds.scan is None or not has_row_index(c, leaf) or not c.reads_alike(leaf.plan, seeds.scan):
+    if not hints or seeds.scan is None or not stays_itself(c, leaf) or not _reads_alike(c, leaf.plan, seeds.scan):
         return plan
     filtered = _at_leaf(c, plan, leaf, hints)
     return plan if filtered is None else filtered

@@ -328,6 +328,13 @@ def has_row_index(c: Catalyst, leaf: Node) -> bool:
     return c.is_file_scan(leaf.plan) and c.row_ids_of(leaf.plan) is None and _has_row_index(c, leaf.plan)
 
 
+def stays_itself(c: Catalyst, leaf: Node) -> bool:
+    """Whether a row is told as before when others are not read: by its number in its file, or as its table tells it."""
+    if c.is_file_scan(leaf.plan):
+        return c.row_ids_of(leaf.plan) is not None or _has_row_index(c, leaf.plan)
+    return leaf.kind == "DataSourceV2Relation" and _has_positions(c, leaf.plan)
+
+
 def _has_row_index(c: Catalyst, scan: Plan) -> bool:
     return remembered(of_files(scan), "has_row_index", lambda: _tells_row_index(c, scan))
 
