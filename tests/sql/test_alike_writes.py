@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import MEMORY_COMMAND_NAME
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import whence
 from whence.sql import writes
@@ -168,3 +168,50 @@ def test_a_damaged_query_among_many_ends_the_trace_with_a_note(
         trace = w.backward(table(w, home, "chosen").agg({"rid": "sum"}))
         assert list(trace.sources) == ["chosen"]
         assert "chosen" in trace.ended[0]
+
+
+def test_alike_appends_over_a_captured_join_leave_out_what_each_would(
+    session: whence.Session, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shop is a witness in the append that the asked rows are of: the others go on reading it."""
+    orders = table(session, home, "orders")
+    shops = [(shop, shop % 2) for shop in range(3)]
+    session.spark.createDataFrame(shops, "shop int, owner int").write.parquet(str(tmp_path / "shops"))
+    with session.capture():
+        joined = orders.join(session.spark.read.parquet(str(tmp_path / "shops")), "shop")
+        joined.write.parquet(str(tmp_path / "joined"))
+        joined = session.spark.read.parquet(str(tmp_path / "joined"))
+        for n in range(6):
+            part = joined.where(f"day = {n % 3} and rid < {40 - n}").groupBy("day", "owner").sum("amount")
+            part.toDF("day", "owner", "total").write.mode("append").parquet(str(tmp_path / "sums"))
+    every = session.spark.read.parquet(str(tmp_path / "sums"))
+
+    def told() -> dict[str, Any]:
+        trace = session.backward(every.where("day = 1 and owner = 1"))
+        return {
+            "sources": {source: rows_of(frame) for source, frame in trace.sources.items()},
+            "exact": trace.exact,
+            "proven": trace.verify().ok,
+            "asked": rows_of(trace.exclude()),
+            "all": rows_of(trace.exclude(every)),
+            "shops": rows_of(trace.exclude(every, source="shops")),
+            "orders": rows_of(trace.exclude(every, source="orders")),
+        }
+
+    together = told()
+    rows = [(i, i % 5, i % 4, i * 10) for i in range(40)]
+    owner = dict(shops)
+    asked = {rid for rid, day, shop, _ in rows if day == 1 and owner.get(shop) == 1}
+    assert together["sources"]["orders"] == rows_of(orders.where(f"rid in {tuple(asked)}"))
+    left: dict[tuple[int, int, int], int] = {}
+    for n in range(6):
+        for rid, day, shop, amount in rows:
+            if day == n % 3 and rid < 40 - n and shop in owner and not (day == 1 and owner[shop] == 1):
+                left[n, day, owner[shop]] = left.get((n, day, owner[shop]), 0) + amount
+    expected = sorted((day, own, total) for (_, day, own), total in left.items())
+    values = [Row("day", "owner", "total")(*row) for row in expected]
+    assert together["all"] == sorted(map(str, values))
+    assert together["all"] == together["shops"] == together["orders"]
+    assert (together["asked"], together["exact"], together["proven"]) == ([], True, True)
+    monkeypatch.setattr(writes, "MANY", NEVER)
+    assert together == told()
