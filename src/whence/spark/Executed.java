@@ -67,10 +67,16 @@ public final class Executed extends SparkListener {
         } else if (event instanceof SparkListenerSQLExecutionEnd) {
             SparkListenerSQLExecutionEnd end = (SparkListenerSQLExecutionEnd) event;
             Map settings = (Map) running.remove(Long.valueOf(end.executionId()));
-            if (end.qe() != null && settings != null) {
+            if (end.qe() != null && settings != null && !hasFailed(end)) {
                 add(new Run(end.qe(), settings));
             }
         }
+    }
+
+    /** Such a query is asked nothing: Spark would raise its failure again, with the asker's stack trace in it. */
+    private static boolean hasFailed(SparkListenerSQLExecutionEnd end) {
+        return end.executionFailure() instanceof scala.Some
+            || (end.errorMessage() instanceof scala.Some && ((scala.Some) end.errorMessage()).value().toString().length() > 0);
     }
 
     private void add(Run run) {
