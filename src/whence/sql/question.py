@@ -428,9 +428,9 @@ class SqlQuestion:
             ]
             frozen[place.leaf] = c.project(renamed, c.plan_of(frame))
         readings = places or self.lineage.readings
-        on_ways = [place for place in readings if not place.barren]
         if kind == "leftanti":  # which writes there are stays as it is: each gives what it gives without these rows
-            readings = on_ways = [place for place in on_ways if not is_of_parameters(c, place.leaf)]
+            readings = [place for place in readings if not is_of_parameters(c, place.leaf)]
+        on_ways = [place for place in readings if not place.barren]
         found = {place.number: self.witness_rows(place) for place in on_ways} if kind == "leftsemi" else {}
         rows = {number: plan for number, plan in found.items() if plan is not None}
         ids = Frames()
