@@ -4,6 +4,9 @@ PYTHON3 ?= python3
 # The Spark that Delta and Iceberg are tried with: 4.0 or 3.5; 4.2 has Delta alone.
 LAKES ?= 4.0
 BIN := .venv/bin
+# Some environments tell Python to keep nothing that it has compiled. Hundreds of programs are started here, and each would
+# compile pandas and PySpark anew.
+unexport PYTHONDONTWRITEBYTECODE
 SETUP = $(PYTHON3) scripts/setup_venv.py
 JAVA = JAVA_HOME="$$($(BIN)/python -m whence.serve.java)" && export JAVA_HOME
 # An archive of Spark's classes, with which JVMs start in half the time: made once in an environment.

@@ -1,12 +1,14 @@
 """Spark's daemon that forks Python workers, with what they import already there.
 
 A task that fails ends its worker, and tests of failures are many: each new one would import PySpark again, and pandas
-where it is used. A process with threads must not fork, so these libraries are told to start none.
+where it is used. A process with threads must not fork, so these libraries are told to start none. After each task
+Spark's worker collects garbage: what is imported here is left out of that.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -25,4 +27,5 @@ if __name__ == "__main__":
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     from pyspark.daemon import manager
 
+    gc.freeze()
     manager()
