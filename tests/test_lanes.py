@@ -17,7 +17,8 @@ import spent
 FILE = """
 import os
 
-print(set("in which order sets are walked".split()))  # a set that stands in the code may be in another order in byte-code
+# Made from a list: a set that stands in the code may be in another order in byte-code.
+print(set("in which order sets are walked".split()))
 
 def test_first():
     pass
