@@ -109,8 +109,9 @@ def by_uv(python: Path, wanted: list[str]) -> bool:
     fetch = [*pip, "install", "--quiet", "--disable-pip-version-check", "uv>=0.5"]
     if subprocess.run(fetch, capture_output=True, check=False).returncode != 0:
         return False
-    # What uv built of an earlier checkout in the same place had its page there: this one's is built anew.
-    own = ["--refresh-package", "whence"]
+    # What uv built of an earlier checkout in the same place had its page there: this one's is built anew. What is built
+    # without the page, beside this, is not taken for what is built with it.
+    own = ["--refresh-package", "whence", "--config-setting", f"page={os.environ.get('WHENCE_PAGE') or 'wanted'}"]
     install = [python.with_name("uv"), "pip", "install", "--quiet", "--python", python, *own, *wanted]
     done = subprocess.run(install, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
     if done.returncode != 0:
