@@ -1,9 +1,11 @@
-"""The naive oracle: associations as a Python set of pairs, tracing as a loop over it. Too simple to be wrong."""
+"""What the capture calls of actors come to, as the contract's naive oracle knows it: each output with the inputs that
+made it. Tracing through linked actors is a loop over that. Too simple to be wrong."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from contract.naive import touched, witnesses
 from whence.actors import Location
 
 
@@ -13,6 +15,19 @@ def same(a: Any, b: Any) -> bool:
         b_end = float("inf") if b.length is None else b.offset + b.length
         return a.file == b.file and max(a.offset, b.offset) < min(a_end, b_end)
     return type(a) is type(b) and a == b
+
+
+class Named:
+    """A record as captured: 1 and True are two, though Python takes them for equal."""
+
+    def __init__(self, record: Any) -> None:
+        self.record = record
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Named) and (type(self.record), self.record) == (type(other.record), other.record)
+
+    def __hash__(self) -> int:
+        return hash((type(self.record), self.record))
 
 
 class OracleActor:
@@ -43,9 +58,12 @@ class OracleActor:
             self.sets.pop(t, None)
 
     def step(self, records: Any, direction: str) -> set[Any]:
+        made = [(Named(o), frozenset([Named(i)])) for i, o in self.pairs]
         if direction == "backward":
-            return {i for i, o in self.pairs if any(same(o, r) for r in records)}
-        return {o for i, o in self.pairs if any(same(i, r) for r in records)}
+            asked = {Named(o) for _, o in self.pairs if any(same(o, r) for r in records)}
+            return {found.record for found in witnesses(made, asked)}
+        seeds = {Named(i) for i, _ in self.pairs if any(same(i, r) for r in records)}
+        return {found.record for found in touched(made, seeds)}
 
 
 def trace(actors: list[OracleActor], links: list[tuple[int, int]], records: Any, direction: str, root: int) -> Any:

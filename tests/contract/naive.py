@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 Value = tuple[int, int]
 Source = tuple[str, int]
@@ -146,9 +147,12 @@ class Once(Program):
         return [(value, frozenset().union(*[made for v, made in given[0] if v == value])) for value in values]
 
 
-def witnesses(made: list[Made], asked: set[Value]) -> set[Source]:
+V, S = TypeVar("V"), TypeVar("S")
+
+
+def witnesses(made: list[tuple[V, frozenset[S]]], asked: set[V]) -> set[S]:
     return {source for value, sources in made for source in sources if value in asked}
 
 
-def touched(made: list[Made], seeds: set[Source]) -> list[Value]:
-    return sorted(value for value, sources in made if sources & seeds)
+def touched(made: list[tuple[V, frozenset[S]]], seeds: set[S]) -> list[V]:
+    return [value for value, sources in made if sources & seeds]
