@@ -57,20 +57,29 @@ def play(events: list[Any], actor: Any, oracle: OracleActor) -> None:
     actor.commit()
 
 
+def played(
+    store: ActorStore, many: list[list[Any]], data: st.DataObject
+) -> tuple[list[Any], list[OracleActor], list[tuple[int, int]]]:
+    """Actors that capture these events, linked somehow: the real ones, and what the oracle knows of them."""
+    nodes = range(len(many))
+    drawn = data.draw(st.lists(st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)), max_size=6, unique=True))
+    links = [(a, b) for a, b in drawn if a != b]
+    actors = [store.register(f"actor {n}") for n in nodes]
+    oracles = [OracleActor() for _ in nodes]
+    for events, actor, oracle in zip(many, actors, oracles, strict=True):
+        play(events, actor, oracle)
+    for a, b in links:
+        store.flow_link(actors[a], actors[b])
+    return actors, oracles, links
+
+
 @settings(max_examples=120, deadline=None)
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.data())
 def test_traces_answer_as_the_oracle_does(many: list[list[Any]], data: st.DataObject) -> None:
     nodes = range(len(many))
-    links = data.draw(st.lists(st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)), max_size=6, unique=True))
-    links = [(a, b) for a, b in links if a != b]
     with tempfile.TemporaryDirectory() as home:
         store = ActorStore(home)
-        actors = [store.register(f"actor {n}") for n in nodes]
-        oracles = [OracleActor() for _ in nodes]
-        for events, actor, oracle in zip(many, actors, oracles, strict=True):
-            play(events, actor, oracle)
-        for a, b in links:
-            store.flow_link(actors[a], actors[b])
+        actors, oracles, links = played(store, many, data)
         logged = {n for n in nodes if oracles[n].inputs or oracles[n].outputs}
         root = data.draw(st.sampled_from(nodes))
         if root not in logged:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.oracle_actors import OracleActor, ends, same, trace_from
-from actors.test_contract import EVENTS, play
+from actors.oracle_actors import ends, same, trace_from
+from actors.test_contract import EVENTS, played
 from whence.actors import ActorStore, Location
 from whence.actors.flow import ActorFlow, id_of
 from whence.actors.opening import open_flow
@@ -57,16 +57,9 @@ def expected(
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.data())
 def test_a_flow_answers_as_the_oracle_does(many: list[list[Any]], data: st.DataObject) -> None:
     nodes = range(len(many))
-    links = data.draw(st.lists(st.tuples(st.sampled_from(nodes), st.sampled_from(nodes)), max_size=6, unique=True))
-    links = [(a, b) for a, b in links if a != b]
     with tempfile.TemporaryDirectory() as home:
         store = ActorStore(home)
-        actors = [store.register(f"actor {n}") for n in nodes]
-        oracles = [OracleActor() for _ in nodes]
-        for events, actor, oracle in zip(many, actors, oracles, strict=True):
-            play(events, actor, oracle)
-        for a, b in links:
-            store.flow_link(actors[a], actors[b])
+        actors, oracles, links = played(store, many, data)
         logged = [n for n in nodes if oracles[n].inputs or oracles[n].outputs]
         flow = ActorFlow(store.files, store.registry(), [a.id for a in actors], store.root)
         assert {s.text for s in flow.steps} == {f"actor actor {n}" for n in logged}

@@ -40,86 +40,69 @@ class Read(Program):
 
 
 @dataclass(frozen=True)
-class Keep(Program):
-    """Records whose value is at least `least`."""
-
+class OfOne(Program):
     of: Program
-    least: int
 
     @property
     def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
         return (self.of,)
+
+
+@dataclass(frozen=True)
+class OfTwo(Program):
+    left: Program
+    right: Program
+
+    @property
+    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Keep(OfOne):
+    """Records whose value is at least `least`."""
+
+    least: int
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         return [((k, v), made) for (k, v), made in given[0] if v >= self.least]
 
 
 @dataclass(frozen=True)
-class Change(Program):
+class Change(OfOne):
     """The key modulo two, the value plus `more`."""
 
-    of: Program
     more: int
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.of,)
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         return [((k % 2, v + self.more), made) for (k, v), made in given[0]]
 
 
 @dataclass(frozen=True)
-class Repeat(Program):
+class Repeat(OfOne):
     """Each record as often as its key says: none, once or twice, the second time one more."""
-
-    of: Program
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.of,)
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         return [((k, v + i), made) for (k, v), made in given[0] for i in range(k % 3)]
 
 
 @dataclass(frozen=True)
-class Both(Program):
-    left: Program
-    right: Program
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.left, self.right)
-
+class Both(OfTwo):
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         return [*given[0], *given[1]]
 
 
 @dataclass(frozen=True)
-class Meet(Program):
+class Meet(OfTwo):
     """Records of equal keys, their values added."""
-
-    left: Program
-    right: Program
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.left, self.right)
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         return [((k, v + x), a | b) for (k, v), a in given[0] for (j, x), b in given[1] if j == k]
 
 
 @dataclass(frozen=True)
-class Total(Program):
+class Total(OfOne):
     """The sum of the values of each key."""
-
-    of: Program
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.of,)
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         keys = sorted({k for (k, _), _ in given[0]})
@@ -133,14 +116,8 @@ class Total(Program):
 
 
 @dataclass(frozen=True)
-class Once(Program):
+class Once(OfOne):
     """Each value once; all its duplicates made it."""
-
-    of: Program
-
-    @property
-    def inputs(self) -> tuple[Program, ...]:  # type: ignore[override]
-        return (self.of,)
 
     def put_out(self, given: list[list[Made]]) -> list[Made]:
         values = sorted({value for value, _ in given[0]})
