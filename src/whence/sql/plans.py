@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from whence.model import StoreError
 from whence.spark.allowed import FORMATS, names_class, reading_options
+from whence.spark.earlier import earlier
 from whence.spark.lake_columns import is_null_before, is_promoted
 from whence.spark.lakes import DELTA, ICEBERG, Version, version_told
 from whence.sql import facts
@@ -193,6 +194,8 @@ class Scans:
         scan = c.plan_of(_frame(c, leaf))
         while class_name(scan) == "SubqueryAlias":
             scan = scan.child()
+        if class_name(scan) == "LogicalRelation" and c.is_file_scan(scan) and c.files_of(scan).keys() > then.keys():
+            scan = earlier(c, scan, then) or scan
         if class_name(scan) != "LogicalRelation" or c.files_of(scan) != then:
             raise NotRestored(f"{leaf['table']} that it was made from is something else now")
         self._opened[key] = scan
@@ -305,7 +308,9 @@ def _read(c: Catalyst, node: Node, leaf: Mapping[str, Any], made_from: MadeFrom,
             grown=version.kind == ICEBERG and _is_version(c, scan, version),
         )
     then = {path: (length, at) for path, length, at in leaf["files"]}
-    if scans.files_at(c, leaf["roots"]) != then:
+    now = scans.files_at(c, leaf["roots"])
+    # Of a place that only gained files since, those of then are read.
+    if any(now.get(path) != version for path, version in then.items()):
         # It was itself written under capture, and is another version now: what that one was made from will do.
         found = made_from(leaf["roots"][0], then, c.output(node.plan)) if len(leaf["roots"]) == 1 else None
         if found is None:
