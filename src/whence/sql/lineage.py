@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from whence.model import EXACT, Exactness, WhenceError
 from whence.model.once import once
 from whence.spark.round_trips import of_files
+from whence.sql.alike_branches import with_branches_merged
 from whence.sql.asked_files import asked_files
 from whence.sql.barren import mark_barren
 from whence.sql.blocks import Block, Place, ReadingPlace
@@ -71,6 +72,7 @@ class SqlLineage:
         self.tree = told_apart(c, self.tree)
         if all_rows:
             mark_barren(c, self.tree)
+            self.tree = with_branches_merged(c, self.tree) if alike else self.tree
         self._builder = Builder(c, self.tree, RULES, some_columns=self._some)
         self._build(compute=False)
         self.require_unchanged()
