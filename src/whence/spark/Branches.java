@@ -2,8 +2,11 @@ package whence;
 
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -17,7 +20,11 @@ import org.apache.spark.sql.catalyst.expressions.BinaryExpression;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Pmod;
@@ -216,9 +223,9 @@ public final class Branches {
     }
 
     /**
-     * The template with a test of its own for each that wants something to equal one of these columns: that it is one of
-     * their values, which Spark sends to the scans. Null where a test with these columns is none of that kind, and a scan
-     * below reads a table in partitions, of which it would no longer leave any out.
+     * The template with a test of its own for each that compares something with one of these columns: that it is one of
+     * their values, or beyond the least or largest of them, which Spark sends to the scans. Null where a test with these
+     * columns is none of that kind, and a scan below reads a table in partitions, of which it would no longer leave any out.
      */
     public Object hinted(Object template, Object columns, Object rows) {
         Map at = new HashMap();
@@ -273,30 +280,54 @@ public final class Branches {
     }
 
     private static Expression one(Expression test, Map at, scala.collection.Seq rows) {
-        if (!(test instanceof EqualTo)) {
+        boolean equal = test instanceof EqualTo;
+        boolean most = test instanceof LessThan || test instanceof LessThanOrEqual;
+        boolean least = test instanceof GreaterThan || test instanceof GreaterThanOrEqual;
+        if (!equal && !most && !least) {
             return null;
         }
-        Expression left = (Expression) ((EqualTo) test).left();
-        Expression right = (Expression) ((EqualTo) test).right();
-        Expression found = hint(left, right, at, rows);
-        return found == null ? hint(right, left, at, rows) : found;
-    }
-
-    private static Expression hint(Expression other, Expression column, Map at, scala.collection.Seq rows) {
-        Integer place = column instanceof AttributeReference
-                ? (Integer) at.get(((AttributeReference) column).exprId()) : null;
+        Expression left = (Expression) ((BinaryExpression) test).left();
+        Expression right = (Expression) ((BinaryExpression) test).right();
+        boolean turned = at.containsKey(id(left));
+        Expression other = turned ? right : left;
+        Expression column = turned ? left : right;
+        Integer place = (Integer) at.get(id(column));
         if (place == null || uses(other.references().iterator(), at.keySet()) || !isExact(column.dataType())) {
             return null;
         }
-        Set known = new HashSet();
-        List values = new ArrayList();
-        for (int i = 0; i < rows.size(); i++) {
-            Object value = ((InternalRow) rows.apply(i)).get(place.intValue(), column.dataType());
-            if (value != null && known.add(value)) {
-                values.add(new Literal(value, column.dataType()));
+        Set values = values(place.intValue(), column.dataType(), rows);
+        if (values.isEmpty() || (equal && values.size() > MOST)) {
+            return null;
+        }
+        List told = new ArrayList();
+        if (equal) {
+            Iterator all = values.iterator();
+            while (all.hasNext()) {
+                told.add(new Literal(all.next(), column.dataType()));
+            }
+            return new In(other, PythonUtils.toSeq(told));
+        }
+        Object last = most == turned ? Collections.min(values) : Collections.max(values);
+        Literal limit = new Literal(last, column.dataType());
+        told.add(turned ? limit : other);
+        told.add(turned ? other : limit);
+        return (Expression) test.withNewChildren(PythonUtils.toSeq(told));
+    }
+
+    private static Object id(Expression one) {
+        return one instanceof AttributeReference ? ((AttributeReference) one).exprId() : null;
+    }
+
+    private static Set values(int place, DataType type, scala.collection.Seq rows) {
+        Set known = new LinkedHashSet();
+        scala.collection.Iterator all = rows.iterator();
+        while (all.hasNext()) {
+            Object value = ((InternalRow) all.next()).get(place, type);
+            if (value != null) {
+                known.add(value);
             }
         }
-        return values.isEmpty() || values.size() > MOST ? null : new In(other, PythonUtils.toSeq(values));
+        return known;
     }
 
     private static boolean isExact(DataType type) {
