@@ -13,8 +13,15 @@ import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.LeafNode;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 
 /**
  * Plans that differ in nothing but constants and the ids of their columns. They become one plan, in which an attribute
@@ -25,6 +32,19 @@ public final class Alike {
     private final List firsts = new ArrayList();
     /** Of each group: the constants of its plans, in the order in which they stand in the first. */
     private final List constants = new ArrayList();
+    /** Whether the plans read what this session reads, and so must read the same. */
+    private boolean here;
+
+    /** Tells the group of each of these plans of one query, in order. */
+    public String group(Object plans, int most) {
+        here = true;
+        StringBuilder told = new StringBuilder();
+        scala.collection.Iterator all = ((scala.collection.Iterable) plans).iterator();
+        while (all.hasNext()) {
+            told.append(told.length() == 0 ? "" : " ").append(add((LogicalPlan) all.next(), most));
+        }
+        return told.toString();
+    }
 
     /** Reads plans of these lengths out of one array, and tells the group of each, in order. */
     public String read(byte[] content, String lengths, String classes, int most) throws Exception {
@@ -43,7 +63,7 @@ public final class Alike {
 
     private int add(LogicalPlan plan, int most) {
         for (int group = 0; group < firsts.size(); group++) {
-            Walk walk = new Walk();
+            Walk walk = new Walk(here);
             if (walk.same(((Walked) firsts.get(group)).plan, plan)) {
                 ((List) constants.get(group)).add(walk.values(((Walked) firsts.get(group)).literals));
                 return group;
@@ -52,8 +72,10 @@ public final class Alike {
         if (firsts.size() >= most) {
             return -1;
         }
-        Walk walk = new Walk();
-        walk.same(plan, plan);
+        Walk walk = new Walk(here);
+        if (!walk.same(plan, plan)) { // it reads what is not known to be the same twice
+            return -1;
+        }
         Walked first = new Walked();
         first.plan = plan;
         first.literals = walk.literals();
@@ -184,6 +206,11 @@ public final class Alike {
         private final List order = new ArrayList();
         private final Map there = new HashMap();
         private final Map back = new HashMap();
+        private final boolean here;
+
+        Walk(boolean here) {
+            this.here = here;
+        }
 
         List literals() {
             return order;
@@ -209,6 +236,7 @@ public final class Alike {
             }
             if (one instanceof TreeNode) {
                 return one.getClass() == other.getClass()
+                        && (!here || !(one instanceof LeafNode) || reads((LeafNode) one, (LeafNode) other))
                         && products((scala.Product) one, (scala.Product) other)
                         && same(((TreeNode) one).otherCopyArgs(), ((TreeNode) other).otherCopyArgs());
             }
@@ -220,6 +248,25 @@ public final class Alike {
                 return one.getClass() == other.getClass() && products((scala.Product) one, (scala.Product) other);
             }
             return one.equals(other);
+        }
+
+        /** Whether both read the same rows. To Spark files are the same if they lie at one place. */
+        private static boolean reads(LeafNode one, LeafNode other) {
+            if (one instanceof LogicalRelation) {
+                Object left = ((LogicalRelation) one).relation();
+                Object right = ((LogicalRelation) other).relation();
+                return left == right || (isListed(left) && isListed(right) && left.equals(right));
+            }
+            if (one instanceof LocalRelation) {
+                return ((LocalRelation) one).data() == ((LocalRelation) other).data();
+            }
+            return one instanceof Range || one instanceof LogicalRDD;
+        }
+
+        /** Files of which another state is marked as such (versions.py). */
+        private static boolean isListed(Object relation) {
+            return relation instanceof HadoopFsRelation
+                    && ((HadoopFsRelation) relation).location() instanceof InMemoryFileIndex;
         }
 
         private boolean constants(Literal one, Literal other) {

@@ -9,7 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from whence.spark.allowed import CLASSES
-from whence.spark.catalyst import Catalyst, Plan
+from whence.spark.catalyst import Attr, Catalyst, Plan
 from whence.spark.janino import object_of
 
 # A table of parameters has the number of the plan in front.
@@ -27,6 +27,10 @@ class Alike:
     template: Plan
     parameters: Plan
 
+    def columns(self, c: Catalyst) -> list[Attr]:
+        """Those of `parameters` that stand for constants."""
+        return c.output(self.parameters)[1:]
+
 
 def alike(c: Catalyst, contents: Sequence[bytes], least: int) -> list[Alike]:
     """Plans as bytes, which must be known to be ours, by their form: of each that `least` of them have, one plan.
@@ -39,6 +43,20 @@ def alike(c: Catalyst, contents: Sequence[bytes], least: int) -> list[Alike]:
         )
     except (Py4JError, Py4JJavaError):  # whoever opens them one by one says which of them, and why
         return []
+    return _by_form(c, reader, told, least)
+
+
+def alike_here(c: Catalyst, plans: Sequence[Plan], least: int) -> list[Alike]:
+    """The same of plans of this session, which read the same."""
+    try:
+        reader = object_of(c.spark, "Alike")
+        told = str(reader.group(c.seq(plans), _MOST_GROUPS))
+    except Py4JError:
+        return []
+    return _by_form(c, reader, told, least)
+
+
+def _by_form(c: Catalyst, reader: Any, told: str, least: int) -> list[Alike]:
     by_form: dict[int, list[int]] = {}
     for number, form in enumerate(told.split(" ")):
         by_form.setdefault(int(form), []).append(number)

@@ -59,10 +59,10 @@ def merged(
             continue
         for form in alike(c, [content(number) for number in numbers], least):
             bare = tree_of(c, form.template)
-            if not _goes_row_by_row(bare):
+            if not goes_row_by_row(bare):
                 continue
             first = {**told[numbers[form.members[0]]], "facts": []}
-            plan = _Lifting(c, form.parameters).lifted(tree_of(c, again(bare, first)))
+            plan = Lifting(c, form.parameters).lifted(tree_of(c, again(bare, first)))
             if plan is not None:
                 width = len(c.output(form.template))
                 found.append(Merged([numbers[member] for member in form.members], plan, first, width))
@@ -82,10 +82,10 @@ def _kind(c: Catalyst, told: Mapping[str, Any]) -> str | None:
     return json.dumps([rest, sorted(steps)], sort_keys=True)
 
 
-def _goes_row_by_row(node: Node) -> bool:
+def goes_row_by_row(node: Node) -> bool:
     if node.subqueries or (node.children and node.kind not in (*_CHAIN, "Join")):
         return False
-    return all(map(_goes_row_by_row, node.children))
+    return all(map(goes_row_by_row, node.children))
 
 
 class _NotLifted(Exception):
@@ -123,7 +123,7 @@ class _Table:
         return self.instead.get(id_of(expr)) if class_name(expr) == "AttributeReference" else None
 
 
-class _Lifting:
+class Lifting:
     """Puts the table of parameters into a query, as far down as they are needed, and hands its columns up.
 
     Below a join they are always needed: a row of one side may be a witness of one write and not of another, whatever

@@ -190,6 +190,9 @@ class SqlFlow:
         places = None if sites is None else [place for site in sites for place in self._sites[site]]
         if at is None and pairs.one_by_one(self.lineage, places, there, other=query is not None):
             self._require_backward(question)
+            alike = None if query is None or there or sites is not None else pairs.alike_in(self.lineage, query)
+            if alike is not None:
+                return question.again_alike(alike, query, drop=drop)
             return self._again_by(self.lineage.one_by_one, drop=drop, query=query, sites=sites, instead=instead or {})
         if not drop:
             return question.replay(query, instead=there)

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from whence.model import EXACT, Exactness, WhenceError
 from whence.model.once import once
 from whence.spark.round_trips import of_files
+from whence.sql.alike_branches import with_branches_merged
 from whence.sql.asked_files import asked_files
 from whence.sql.barren import mark_barren
 from whence.sql.blocks import Block, Place, ReadingPlace
@@ -44,11 +45,13 @@ class SqlLineage:
         columns: Sequence[str] | None = None,
         all_rows: bool = False,
         alike: bool = True,
+        merges: bool = False,
     ) -> None:
         """`through`: whether the lineage goes on through tables that captured writes made (writes.py). `columns`: those
         that are asked about, where it is not the whole rows (columns.py). `all_rows`: nothing but all rows of the query
         is asked about, so of many appends only those are needed that hold what these come from (asked_files.py).
-        `alike`: whether appends whose queries are alike are one query (alike_writes.py)."""
+        `alike`: whether appends whose queries are alike are one query (alike_writes.py), and so, where `all_rows` or
+        `merges` says it, branches of unions (alike_branches.py)."""
         self.c = c
         self._some = columns is not None
         self._all_rows, self.alike = all_rows, alike
@@ -71,6 +74,10 @@ class SqlLineage:
         self.tree = told_apart(c, self.tree)
         if all_rows:
             mark_barren(c, self.tree)
+        self.merged = False
+        if alike and (all_rows or merges):
+            tree, self.tree = self.tree, with_branches_merged(c, self.tree)
+            self.merged = tree is not self.tree
         self._builder = Builder(c, self.tree, RULES, some_columns=self._some)
         self._build(compute=False)
         self.require_unchanged()

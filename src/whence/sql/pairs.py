@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from pyspark.sql import DataFrame
+
 from whence.model import operators
 from whence.sql.blocks import Place, ReadingPlace
 from whence.sql.catalyst import Catalyst
 from whence.sql.lineage import SqlLineage
+from whence.sql.replay import Alike
 from whence.sql.sources import SCANS, is_parameters, takes_parameters
 from whence.sql.tree import Node
 
@@ -53,6 +56,31 @@ def one_by_one(
         if any(len({one in some for one in found}) > 1 for some in (places, instead) if some is not None):
             return True
     return False
+
+
+def alike_in(lineage: SqlLineage, query: DataFrame) -> Alike | None:
+    """The query, if it pairs the same rows with the same branches of a union (alike_branches.py) and reads them nowhere
+    else: then pairs are kept or left out there as they are here."""
+    c = lineage.c
+    if not lineage.merged or lineage.passage.passed or one_by_one(lineage, None, (), other=False):
+        return None
+    other = SqlLineage(c, query, merges=True)
+    if other.passage.passed or len(other.paired) != len(lineage.paired) or not _apart(lineage) or not _apart(other):
+        return None
+    nodes: dict[Node, Node] = {}
+    for place in lineage.paired:
+        same = [one.node for one in other.paired if one.node.plan.sameResult(place.node.plan)]
+        if len(same) != 1:
+            return None
+        nodes[same[0]] = place.node
+    return Alike(other, nodes)
+
+
+def _apart(lineage: SqlLineage) -> bool:
+    """Whether what is read at a pairing is read at no other place."""
+    paired = {one for place in lineage.paired for one in _read_at(lineage, place)}
+    keys = {one.dataset.key for one in paired}
+    return not any(one.dataset.key in keys for one in lineage.readings if one not in paired and not one.auxiliary)
 
 
 def _read_at(lineage: SqlLineage, place: Place) -> Iterator[ReadingPlace]:

@@ -36,7 +36,7 @@ from whence.sql.computed_before import rows_for_next
 from whence.sql.direct import direct_rows, direct_values
 from whence.sql.evaluation import Frames
 from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
-from whence.sql.replay import ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
+from whence.sql.replay import Alike, ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
 from whence.sql.sources import is_of_parameters
 from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted
@@ -244,6 +244,10 @@ class SqlQuestion:
     ) -> DataFrame:
         """The asked query, or another one over the same sources, on the witnesses alone."""
         return restricted(self.lineage, df, self.restriction("leftsemi", instead=instead))
+
+    def again_alike(self, alike: Alike, query: DataFrame | None, *, drop: bool) -> DataFrame:
+        """Another query with the same pairs, on the witnesses alone or without them."""
+        return restricted(self.lineage, query, self.restriction("leftanti" if drop else "leftsemi"), alike)
 
     def replayed_steps(self) -> Iterator[ReplayedStep]:
         """The asked query on the witnesses alone, operator by operator."""

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, functions
 
 from whence.model import WhenceError
 from whence.sql import Evaluation, Node, Place, ReadingPlace, SqlLineage, found_rows, rebuild
-from whence.sql.catalyst import Catalyst, Plan
+from whence.sql.catalyst import Attr, Catalyst, Plan
 from whence.sql.matching import matches, names_of
 from whence.sql.row_changes import is_as_it_was
 
@@ -37,7 +37,18 @@ class Restriction:
     frozen: Mapping[Node, Plan] = field(default_factory=dict)
 
 
-def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restriction) -> DataFrame:
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Another query, and those of its operators that hold the same pairs as the trace's own, with these."""
+
+    query: SqlLineage
+    nodes: Mapping[Node, Node]
+
+
+def restricted(
+    lineage: SqlLineage, df: DataFrame | None, restriction: Restriction, alike: Alike | None = None
+) -> DataFrame:
+    """`alike`: what is known of the other query, where it pairs rows with the branches of a union as this one does."""
     c = lineage.c
     if restriction.at is not None:
         return _at_place(lineage, df, restriction)
@@ -45,7 +56,7 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
         by_leaf = _own(lineage, restriction)
         tree = lineage.tree
     else:
-        other = SqlLineage(c, df, alike=lineage.alike)
+        other = SqlLineage(c, df, alike=lineage.alike) if alike is None else alike.query
         tree = other.tree
         by_leaf = _matched(lineage, other, restriction)
     if restriction.kind == "leftanti" and any(is_as_it_was(node) for node in tree.walk()):
@@ -58,6 +69,8 @@ def restricted(lineage: SqlLineage, df: DataFrame | None, restriction: Restricti
     def replace(node: Node) -> Plan | None:
         if node in restriction.frozen:
             return restriction.frozen[node]
+        if alike is not None and node in alike.nodes:
+            return under(c, restriction.frozen[alike.nodes[node]], c.output(node.plan))
         if node not in by_leaf:
             return None
         place, of_place = by_leaf[node]
@@ -139,6 +152,11 @@ def _replacing(lineage: SqlLineage, restriction: Restriction) -> Callable[[Node]
     return replace
 
 
+def under(c: Catalyst, plan: Plan, attrs: Sequence[Attr]) -> Plan:
+    """The same rows under these attributes."""
+    return c.project([c.alias_as(old, new) for old, new in zip(c.output(plan), attrs, strict=True)], plan)
+
+
 def _own(lineage: SqlLineage, restriction: Restriction) -> _ByLeaf:
     places = [place for place in lineage.readings if place.number in restriction.ids]
     return {place.leaf: (place, partial(restriction.ids.__getitem__, place.number)) for place in places}
@@ -156,11 +174,15 @@ def _matched(lineage: SqlLineage, other: SqlLineage, restriction: Restriction) -
             f"The trace read {names_of(lineage.readings)}, the DataFrame reads {names_of(other.readings)}."
         )
     result: _ByLeaf = {}
+    # Those with the same readings of this one, in order: of a thousand branches, a thousand.
+    groups: dict[tuple[int, ...], list[ReadingPlace]] = {}
+    for there, here in found.items():
+        groups.setdefault(tuple(map(id, here)), []).append(there)
+    turns = {there: turn for same in groups.values() for turn, there in enumerate(same)}
     for place in other.readings:
         ours = found.get(place, [])
-        same = [there for there, here in found.items() if here == ours]
-        if ours and len(ours) == len(same):
-            ours = [ours[same.index(place)]]
+        if ours and len(ours) == len(groups[tuple(map(id, ours))]):
+            ours = [ours[turns[place]]]
         result[place.leaf] = (place, partial(_together, restriction, ours))
     return result
 
@@ -200,13 +222,12 @@ def _at_place(lineage: SqlLineage, df: DataFrame | None, restriction: Restrictio
     tree = lineage.tree
     target = place.node
     if df is not None:
-        tree = SqlLineage(c, df, alike=lineage.alike).tree
+        tree = SqlLineage(c, df, alike=lineage.alike, merges=lineage.merged).tree
         matches = _like(tree, place.node)
         if not matches:
             raise WhenceError(f"The given DataFrame has no step like this one: {place.node.text}")
         target = matches[0]
     plan = found_rows.rows_at(found, place, restriction.kind)
     if df is not None:
-        names = [c.alias_as(old, new) for old, new in zip(c.output(plan), c.output(target.plan), strict=True)]
-        plan = c.project(names, plan)
+        plan = under(c, plan, c.output(target.plan))
     return c.frame(rebuild(c, tree, lambda node: plan if node is target else None))
