@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.model import StoreError, WhenceError
-from whence.model.flow import Answer, RecordId, Records, Site, Step, files_site
+from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, files_site, told_by
 from whence.model.verdict import Verdict
 from whence.rdd.books import Book, Result, Save, kept_of
 from whence.rdd.codec import Ints
@@ -384,8 +384,21 @@ class RddFlow:
             keep = self._chosen(self._sources_of(answer.found))
             from whence.rdd.again import Program  # it traces too
 
-            given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
+            try:
+                given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
+            except WhenceError:
+                raise
+            except Exception as failed:  # the user's function, on fewer records or on those of a file that was changed
+                _require_unchanged(answer)
+                reason = next(iter(str(failed).splitlines()), type(failed).__name__)
+                return stored(self, asked, answer, f"run on the witnesses alone, the program fails ({reason})")
             missing += (wanted - given).elements()
+            if missing:
+                _require_unchanged(answer)
+            by_place = _by_place(known[int(node or 0)].node) if missing else None
+            if by_place is not None:
+                why = f"{by_place} goes by the places of records, which are others among the witnesses alone"
+                return stored(self, asked, answer, why)
         return Verdict(not missing, tuple(missing))
 
     def others(self, records: RddRecords) -> RDD[Any]:
@@ -413,6 +426,9 @@ class RddFlow:
         return found
 
 
+_BY_PLACE = ("zipWithIndex", "zipWithUniqueId", "sample", "zip")
+
+
 def _plain(value: Any) -> Any:
     """A value in one form, whichever way it went: Rows are tuples, numbers of numpy are numbers."""
     if isinstance(value, tuple):
@@ -424,6 +440,28 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return value
+
+
+def _require_unchanged(answer: Answer) -> None:
+    """Lines of a file that was changed since are no longer those that the program read."""
+    for records in answer.found.values():
+        if told_by(records.site) == BY_BYTE:
+            records.values(1)
+
+
+def _by_place(node: Any) -> str | None:
+    """An operator on the way to these records that numbers them, draws from them or puts them in pairs as they come."""
+    return next((one.name for one in _above(node) if one.name in _BY_PLACE), None)
+
+
+def _above(node: Any) -> Iterator[Any]:
+    todo, seen = [node], set()
+    while todo:
+        one = todo.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            todo.extend(one.inputs)
 
 
 def _node(made: list[Any], wanted: int) -> Any:
