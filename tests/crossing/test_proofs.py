@@ -101,6 +101,16 @@ def test_operators_that_go_by_the_places_of_records(w: whence.Session) -> None:
         assert verdict.ok or f"{name} goes by the places of records" in str(verdict)
 
 
+def test_keys_that_are_equal_are_the_same(w: whence.Session) -> None:
+    """Of 1, 1.0 and True a group shows the one that came first; on the witnesses alone that is another one."""
+    pairs = w.context.parallelize([(True, "a"), (1.0, "b"), (1, "c")], 1)
+    joined = pairs.join(pairs, 1)
+    joined.collect()
+    trace = w.backward(joined.filter(lambda record: record[1] == ("c", "c")))
+    assert sum(trace.witness_counts.values()) == 1
+    assert trace.verify().ok
+
+
 @pytest.mark.parametrize("now", ["no pair\n", "eve,30\n"], ids=["fails", "other lines"])
 def test_a_program_on_what_its_source_is_now(w: whence.Session, source: Path, now: str) -> None:
     """Neither the user's error nor a refutation: the lines are not those that were read."""

@@ -7,21 +7,21 @@ read. What needs the program itself (records between stages, a replay) only the 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.model import StoreError, WhenceError
-from whence.model.flow import BY_BYTE, Answer, RecordId, Records, Site, Step, files_site, told_by
+from whence.model.flow import Answer, RecordId, Records, Site, Step, files_site
 from whence.model.verdict import Verdict
 from whence.rdd.books import Book, Result, Save, kept_of
 from whence.rdd.codec import Ints
 from whence.rdd.inside import NotOnTheWay, back_to, on_the_way
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.positions import Positions
-from whence.rdd.proof import stored
+from whence.rdd.proof import goes_by_places, lacking, require_unchanged, stored
 from whence.rdd.propagate import stored_whole
 from whence.rdd.records import records_at
 from whence.rdd.site_records import RddRecords
@@ -380,22 +380,22 @@ class RddFlow:
         missing: list[str] = []
         for node in made:
             own = {place: x for place, x in state.items() if self.book.tables.node(place) == node}
-            wanted = Counter(repr(r) for place, x in own.items() for r in records_at(self._context, place, x))
+            wanted = [r for place, x in own.items() for r in records_at(self._context, place, x)]
             keep = self._chosen(self._sources_of(answer.found))
             from whence.rdd.again import Program  # it traces too
 
             try:
-                given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
+                given = Program(known[int(node or 0)]).above(keep, {}).collect()
             except WhenceError:
                 raise
             except Exception as failed:  # the user's function, on fewer records or on those of a file that was changed
-                _require_unchanged(answer)
+                require_unchanged(answer)
                 reason = next(iter(str(failed).splitlines()), type(failed).__name__)
                 return stored(self, asked, answer, f"run on the witnesses alone, the program fails ({reason})")
-            missing += (wanted - given).elements()
+            missing += lacking(wanted, given)
             if missing:
-                _require_unchanged(answer)
-            by_place = _by_place(known[int(node or 0)].node) if missing else None
+                require_unchanged(answer)
+            by_place = goes_by_places(known[int(node or 0)].node) if missing else None
             if by_place is not None:
                 why = f"{by_place} goes by the places of records, which are others among the witnesses alone"
                 return stored(self, asked, answer, why)
@@ -426,9 +426,6 @@ class RddFlow:
         return found
 
 
-_BY_PLACE = ("zipWithIndex", "zipWithUniqueId", "sample", "zip")
-
-
 def _plain(value: Any) -> Any:
     """A value in one form, whichever way it went: Rows are tuples, numbers of numpy are numbers."""
     if isinstance(value, tuple):
@@ -440,28 +437,6 @@ def _plain(value: Any) -> Any:
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return value
-
-
-def _require_unchanged(answer: Answer) -> None:
-    """Lines of a file that was changed since are no longer those that the program read."""
-    for records in answer.found.values():
-        if told_by(records.site) == BY_BYTE:
-            records.values(1)
-
-
-def _by_place(node: Any) -> str | None:
-    """An operator on the way to these records that numbers them, draws from them or puts them in pairs as they come."""
-    return next((one.name for one in _above(node) if one.name in _BY_PLACE), None)
-
-
-def _above(node: Any) -> Iterator[Any]:
-    todo, seen = [node], set()
-    while todo:
-        one = todo.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            todo.extend(one.inputs)
 
 
 def _node(made: list[Any], wanted: int) -> Any:
