@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType
 
-from whence.model import NonDeterministic
+from whence.model import NonDeterministic, operators
 from whence.model.verdict import Verdict
 from whence.sql import SqlLineage
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -116,6 +116,21 @@ def unsorted(c: Catalyst, df: DataFrame) -> DataFrame:
 
     found = without(c.plan_of(df))
     return df if found is None else c.frame(found)
+
+
+def without_barriers(c: Catalyst, df: DataFrame) -> DataFrame:
+    """The same query without barrier execution, of which Spark takes no unions."""
+
+    def plain(plan: Plan) -> Plan:
+        below = [plain(child) for child in c.children(plan)]
+        changed = any(new is not old for new, old in zip(below, c.children(plan), strict=True))
+        found = c.with_children(plan, below) if changed else plan
+        waits = class_name(plan) in operators.PYTHON_BATCHES and bool(c.fields(plan).get("isBarrier"))
+        return c.copy(found, isBarrier=False) if waits else found
+
+    plan = c.plan_of(df)
+    found = plain(plan)
+    return df if found is plan else c.frame(found)
 
 
 def with_sources(

@@ -34,6 +34,7 @@ _SUSPECT = re.compile(
     r"collect_list|collect_set|array_agg|listagg|string_agg|collect_frequent_items|histogram_numeric|approx_percentile|"
     r"percentile_approx|approx_top_k\w*|(kll|hll|theta|tuple)_\w+)\("
 )
+_SESSIONS = re.compile(r"more fields|session_window#")
 # The same whatever the order of the elements.
 _WHATEVER_ORDER = (
     *("Size", "ArrayContains", "ArrayMax", "ArrayMin", "SortArray", "ArraysOverlap", "ArrayExists", "ArrayForAll"),
@@ -68,23 +69,20 @@ class Waverings:
     decides: dict[Node, tuple[set[int], Node]] = field(default_factory=dict)
     # Of the result, by position.
     columns: Mapping[int, Wavering] = field(default_factory=dict)
+    sessions: bool = False  # whether groups by session windows may be in it
 
 
 def waverings(c: Catalyst, tree: Node) -> Waverings:
-    found = Waverings()
-    if _may_waver(tree):
+    hidden = [node.children[0] for node in tree.walk() if node.kind in ("Settled", "Given")]
+    # One look at the whole, which spares one at each operator of nearly all queries.
+    texts = [str(node.plan.toString()) for node in (tree, *hidden)]
+    found = Waverings(sessions=any(_SESSIONS.search(text) for text in texts))
+    if any(_SUSPECT.search(text) for text in texts):
         looking = _Looking(c, found)
         columns = looking.columns(tree, False)
         ids = [id_of(a) for a in c.output(tree.plan)]
         found.columns = {at: columns[key] for at, key in enumerate(ids) if key in columns}
     return found
-
-
-def _may_waver(tree: Node) -> bool:
-    """One look at the whole, which spares one at each operator of nearly all queries."""
-    hidden = [node.children[0] for node in tree.walk() if node.kind in ("Settled", "Given")]
-    plans = [node.plan for node in (tree, *hidden)]
-    return any(_SUSPECT.search(plan.toString()) for plan in plans)
 
 
 @dataclass(eq=False)
