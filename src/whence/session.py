@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -207,7 +208,9 @@ class Session:
         """Trace up to `rows` rows of a result and prove each: the witnesses alone must give it again."""
         from whence.debug.forward import verify_rows
 
-        return verify_rows(self.lineage(df), rows)
+        if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
+            raise WhenceError(f"rows= says how many rows are proven, a whole number from 1 on, not {rows!r}.")
+        return verify_rows(self.lineage(df), int(rows))
 
     @contextmanager
     def capture(self, plan: Plan | None = None) -> Iterator[None]:
@@ -215,7 +218,10 @@ class Session:
 
         `plan`: what is kept of the steps that it names; `w.strategy(...)` makes one (strategy.md)."""
         from whence.sql.capture import Capture
+        from whence.strategy import Plan
 
+        if plan is not None and not isinstance(plan, Plan):
+            raise WhenceError(f"What is captured by a plan takes one that w.strategy(...) made, not {plan!r}.")
         self._store.make("sql", FACTS)
         with Capture(self._plans(), plan).open():
             yield
@@ -244,6 +250,8 @@ class Session:
         from whence.debug.explain.explain import explain
 
         self._require_open()
+        for rows in (bad, good):
+            self._require_ours(rows)
         return explain(bad, good, **options)
 
     def _flow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import pickle
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import whence
 from actors.helpers import double_in_a_process, work_in_child
 from whence.actors import (
     ActorStore,
@@ -333,3 +335,36 @@ def test_a_process_that_opens_the_store_itself_takes_part_in_the_replay(store: A
     fresh = ActorStore(store.root)  # the restart function is found by its name
     assert fresh.trace([4], root="double").replay().result == "4"
     assert fresh.trace([4], root="double").exclude().result == "0 2 6"
+
+
+def test_a_partial_may_restart_an_actor_here(store: ActorStore) -> None:
+    """It has no name by which another program could import it."""
+    actor = store.register("partial", restart=functools.partial(lambda times, name, conf: times, 3))
+    restart = store.restart_of(store.find(actor))
+    assert restart is not None
+    assert restart("partial", {}) == 3
+
+
+def test_what_no_call_takes_is_told_in_a_sentence(store: ActorStore) -> None:
+    actor, done = store.register("a"), store.register("done")
+    done.capture(1, 2)
+    done.commit()
+    for call, words in (
+        (lambda: store.register("b", parents=5), "parents= is a list, not 5"),  # type: ignore[arg-type]
+        (lambda: store.register("b", parents=[5]), "are actors, or their ids"),  # type: ignore[list-item]
+        (lambda: store.register("b", conf="x"), "is a dict, not 'x'"),  # type: ignore[arg-type]
+        (lambda: store.register("b", restart=5), "is a function"),  # type: ignore[arg-type]
+        (lambda: store.flow_link(actor, None), "knows no actor None"),  # type: ignore[arg-type]
+        (lambda: store.trace(None, root=done), "as a list of them, not None"),
+        (lambda: actor.capture_many(None, [1]), "takes lists"),
+        (lambda: actor.capture_many(iter([1]), iter([2])), "takes lists"),
+        (lambda: actor.capture_many([1, 2], [3], counts=[2, -1]), "whole numbers from 0 on"),
+        (lambda: actor.capture_many([1, 2], [3], counts=["1", "0"]), "whole numbers from 0 on"),
+        (lambda: actor.add_input(1, tag=[2]), "a value that a set may hold"),
+        (lambda: store.replaying("plan").__enter__(), "is a plan"),  # type: ignore[arg-type]
+        (lambda: ActorStore(None), "A store is a directory"),  # type: ignore[arg-type]
+        (lambda: ActorStore("/dev/null").register("b"), "cannot be written to /dev/null"),
+    ):
+        with pytest.raises((TypeError, ValueError, whence.WhenceError), match=words):
+            call()
+    assert not actor.capture_many([], [], counts=[]).size

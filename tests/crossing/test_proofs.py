@@ -83,6 +83,47 @@ def copied(w: whence.Session, source: Path, target: Path) -> None:
     copy.commit()
 
 
+def test_operators_that_go_by_the_places_of_records(w: whence.Session) -> None:
+    """On the witnesses alone a record has another number, and another is drawn; that speaks against nothing."""
+    numbers = w.context.parallelize(range(20), 2)
+    programs = [
+        (numbers.zipWithIndex(), "zipWithIndex"),
+        (numbers.zipWithUniqueId().map(lambda pair: pair), "zipWithUniqueId"),
+        (numbers.sample(False, 0.5, 7), "sample"),
+        (numbers.zip(numbers.map(str)), "zip"),
+    ]
+    for rdd, name in programs:
+        last = rdd.collect()[-1]
+        trace = w.backward(rdd.filter(lambda record, last=last: record == last))
+        assert trace.exact
+        verdict = trace.verify()
+        assert not verdict.refuted, verdict
+        assert verdict.ok or f"{name} goes by the places of records" in str(verdict)
+
+
+def test_keys_that_are_equal_are_the_same(w: whence.Session) -> None:
+    """Of 1, 1.0 and True a group shows the one that came first; on the witnesses alone that is another one."""
+    pairs = w.context.parallelize([(True, "a"), (1.0, "b"), (1, "c")], 1)
+    joined = pairs.join(pairs, 1)
+    joined.collect()
+    trace = w.backward(joined.filter(lambda record: record[1] == ("c", "c")))
+    assert sum(trace.witness_counts.values()) == 1
+    assert trace.verify().ok
+
+
+@pytest.mark.parametrize("now", ["no pair\n", "eve,30\n"], ids=["fails", "other lines"])
+def test_a_program_on_what_its_source_is_now(w: whence.Session, source: Path, now: str) -> None:
+    """Neither the user's error nor a refutation: the lines are not those that were read."""
+    pairs = w.context.textFile(str(source), 1).map(lambda line: tuple(line.split(",", 1)))
+    sums = pairs.reduceByKey(add, 1)
+    sums.collect()
+    trace = w.backward(sums)
+    assert sum(trace.witness_counts.values()) == 5
+    source.write_text(now)
+    with pytest.raises(whence.WhenceError, match="was changed"):
+        trace.verify()
+
+
 def test_what_actors_captured(w: whence.Session, source: Path, tmp_path: Path) -> None:
     copied(w, source, tmp_path / "copy.csv")
     rows = w.spark.read.option("header", True).schema("name string, price int").csv(str(tmp_path / "copy.csv"))

@@ -73,6 +73,11 @@ def test_values_outside_the_space(config: dict[str, object], words: str) -> None
         ({"a": []}, "has no values"),
         ({"a": "xyz"}, "must be a list"),
         ({"a": range(5000)}, "5000 values"),
+        ({"a": [float("nan"), 1.0, float("nan")]}, "lists a value twice"),
+        (None, "is a dict of parameter name"),
+        ("abc", "is a dict of parameter name"),
+        ([1, 2], "is a dict of parameter name"),
+        ({1: [1, 2]}, "a text"),
     ],
 )
 def test_spaces_that_cannot_be_used(space: object, words: str) -> None:
@@ -133,9 +138,25 @@ def test_evaluate_that_raises_is_no_failure_of_the_pipeline() -> None:
     ("options", "words"),
     [
         ({"workers": 0}, "workers must be at least 1"),
-        ({"budget": -1}, "less than none"),
+        ({"workers": "2"}, "workers is a whole number"),
+        ({"budget": -1}, "budget must be at least 0"),
+        ({"budget": 1.5}, "budget is a whole number"),
         ({"goal": "some"}, "goal must be"),
         ({"history": [1]}, "must be a pair"),
+        ({"history": 5}, "history is a list of pairs"),
+        ({"history": [(GOOD[0], "failed")]}, "says neither success nor failure"),
+        ({"history": [(GOOD[0], None)]}, "says neither success nor failure"),
+        ({"history": [(GOOD[0], float("nan"))]}, "says neither success nor failure"),
+        ({"timeout": -1}, "seconds above 0"),  # every run would count as failed
+        ({"timeout": "1"}, "seconds above 0"),
+        ({"flaky": 2}, "how often a run lies"),
+        ({"seed": -1}, "seed is a whole number"),
+        ({"valid": 5}, "valid is a function"),
+        ({"cost": 5}, "cost is a function"),
+        ({"evaluate": 5}, "evaluate is a function"),
+        ({"progress": 5}, "progress is a function"),
+        ({"store": 5}, "store is the path"),
+        ({"spark": 5}, "spark is a Spark session"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, object], words: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
 import os
 import signal
+import sys
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -380,6 +383,44 @@ def test_lists_dates_and_booleans_as_values() -> None:
         ("layers", "==", "[8, 8]"),
         ("on", "==", "True"),
     }
+
+
+def test_values_and_outcomes_of_numpy_and_pandas() -> None:
+    """A comparison of numpy's numbers is numpy's False; two NaN are one value; a dict has no order."""
+    d = whence.diagnose(lambda c: c["a"] < 3, {"a": np.arange(6), "b": np.array([True, False])}, seed=1)
+    assert [str(c) for c in d.causes] == ["a >= 3"]
+    space = {
+        "x": [1.0, float("nan"), decimal.Decimal("sNaN")],
+        "on": [True, False],
+        "how": [{"p": 1, "q": 2}, {"p": 2}],
+    }
+    runs = [
+        ({"x": np.float64("nan"), "on": np.True_, "how": {"q": 2, "p": 1}}, np.False_),
+        ({"x": 1, "on": np.True_, "how": {"q": 2, "p": 1}}, np.True_),
+        ({"x": np.nan, "on": np.False_, "how": {"p": 2}}, 0),
+    ]
+    assert [str(c) for c in whence.diagnose(None, space, runs, budget=0).causes] == ["x == nan"]
+    missing = whence.diagnose(lambda c: c["a"] is not pd.NA, {"a": [pd.NA, 1, 2], "b": [1, 2]}, seed=1)
+    assert [str(c) for c in missing.causes] == ["a == <NA>"]
+
+
+def test_ways_to_fail_that_are_no_exception() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def pipeline(config: dict[str, int]) -> None:
+        if config["a"] == 1:
+            sys.exit(3)
+        if config["a"] == 2:
+            raise Unspeakable
+        if config["a"] == 3:
+            sys.exit()
+
+    d = whence.diagnose(pipeline, {"a": [1, 2, 3, 4], "b": [1, 2]}, seed=1)
+    errors = {(run.config["a"], run.error) for run in d.runs}
+    assert errors == {(1, "SystemExit: 3"), (2, "Unspeakable: (its message cannot be shown)"), (3, None), (4, None)}
+    assert all(run.succeeded == (run.config["a"] > 2) for run in d.runs)
 
 
 def test_a_parameter_with_one_value_is_never_a_cause() -> None:

@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from fuzz.rdd_operators import ALL, NAMES, NARROW, Carried, Ids, Op
 from whence.rdd import LineageContext, LineageRDD
 from whence.rdd.capture import captured
+from whence.rdd.flow import RddFlow
 from whence.rdd.stages import segments
 from whence.rdd.walk import Place, State
 from whence.rdd.worker import Stage
@@ -164,6 +165,10 @@ def check(lc: LineageContext, given: Program, steps: bool = True) -> None:
         assert touched == forward[name], f"{given}: {name} touches {touched}, not {forward[name]}"
     if steps and records:
         _check_steps(result, given)
+        flow = RddFlow(lc.book, lc, result)
+        asked = flow.all(flow.outputs[0])
+        verdict = flow.verify(asked, flow.backward(asked))
+        assert not verdict.refuted, f"{given}: {verdict}"
 
 
 def _check_steps(result: LineageRDD, given: Program) -> None:

@@ -223,7 +223,9 @@ class Check:
         if "sources" in self.case.ways:
             self._check_sources(trace, oracle.merged(expected))
         if "verify" in self.case.ways:
-            assert trace.verify().ok or not self.gives_again(oracle.merged(expected)), "verify"
+            verdict = trace.verify()
+            assert verdict.ok or not self.gives_again(oracle.merged(expected)), "verify"
+            assert not verdict.refuted, f"refuted: {verdict}"
         if "replay" in self.case.ways:
             again = self.counted(tuple(r) for r in trace.replay().collect())
             same = again == self.counted(v for v, _ in expected)
@@ -389,7 +391,9 @@ class Check:
         assert set(self._witnesses(trace)) == {
             (self.key(v), self.by_table(i)) for v, i in expected if self.key(v) == values
         }, "witnesses of one row"
-        assert trace.verify().ok or not self.gives_again(ids, values), "verify of one row"
+        verdict = trace.verify()
+        assert verdict.ok or not self.gives_again(ids, values), "verify of one row"
+        assert not verdict.refuted, f"one row is refuted: {verdict}"
         if not self.tells_readings(trace):
             return
         if any(self.in_two_ways(q.table) for q in self.scans):

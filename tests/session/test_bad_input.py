@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -27,6 +31,35 @@ def test_rows_that_left_spark_say_what_to_ask_instead(w: whence.Session, spark: 
         w.backward(frame.toPandas())
     with pytest.raises(whence.WhenceError, match=r"of the type string.*length\(name\)"):
         w.backward(frame).influence("name")
+
+
+def test_what_no_call_takes_is_told_in_a_sentence(w: whence.Session, spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.range(3).selectExpr("id", "id * 2 AS twice")
+    t = w.backward(frame)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: w.verify(frame, rows="many"), "rows= says how many rows"),
+        (lambda: w.verify(frame, rows=0), "rows= says how many rows"),
+        (lambda: w.explain(bad=None, good=frame), "not a DataFrame of the Spark application"),
+        (lambda: w.explain(bad=frame, good="range"), "not a DataFrame of the Spark application"),
+        (lambda: w.minimize(frame, 5), "fails is a function"),
+        (lambda: w.minimize(frame, len, rows=frame), "rows= are the result's rows"),
+        (lambda: w.strategy(force=["step"]), "force= is a dict"),
+        (lambda: w.capture("parquet").__enter__(), "not 'parquet'"),
+        (lambda: w.backward(frame, columns=frame.id), "columns is a list of names"),
+        (lambda: w.backward(frame, columns=[1]), "columns is a list of names"),
+        (lambda: t.at("filter"), "A step is one of t.steps"),
+        (lambda: t.at(None), "A step is one of t.steps"),
+        (lambda: t.exclude(at=True), "A step is one of t.steps"),
+        (lambda: t.replay("report"), "a DataFrame over the same sources, not 'report'"),
+        (lambda: t.exclude(5), "a DataFrame over the same sources, not 5"),
+        (lambda: t.first_rows("range", "all"), "a whole number from 0 on"),
+        (lambda: t.fixture(None), "not None"),
+        (lambda: whence.attach(spark, store=5), "A store is a directory"),
+    ]
+    for call, words in calls:
+        with pytest.raises(whence.WhenceError, match=re.escape(words)):
+            call()
+    assert t.at(np.int64(0)).count() == 3
 
 
 def test_a_name_that_nobody_knows(w: whence.Session) -> None:

@@ -261,3 +261,15 @@ def test_what_a_limit_keeps_is_computed_once_and_anew_when_files_change(
     sales(session, tmp_path / "sales", "(1, 'a', 50), (2, 'b', 7)")
     assert [row.rid for row in best()["sales"].collect()] == [1]
     assert len(kept) == 2
+
+
+def test_a_store_whose_name_spark_would_take_for_a_pattern(tiny: SparkSession, tmp_path: Path) -> None:
+    with whence.attach(tiny, store=tmp_path / "a[b]{c,d}*" / "e\\f") as w:
+        tiny.sql(T).createOrReplaceTempView("t")
+        kept = tiny.table("t").repartition(2).limit(3)
+        with w.capture():
+            there = {row.rid for row in kept.collect()}
+            tiny.sql("select rid, rand() r from t").write.parquet(str(tmp_path / "drawn"))
+        assert {row.rid for row in w.backward(kept)["t"].collect()} == there
+        trace = w.backward(tiny.read.parquet(str(tmp_path / "drawn")).where("rid = 2"))
+        assert ({name: rows.count() for name, rows in trace.sources.items()}, trace.notes) == ({"t": 1}, ())

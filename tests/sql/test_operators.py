@@ -327,3 +327,21 @@ def test_rows_tied_at_a_cut_are_all_counted_in(session: whence.Session) -> None:
     assert {row.rid for row in trace["t"].collect()} == {0, 1, 2}
     assert not trace.exact
     assert "tie" in trace.notes[0]
+
+
+def test_sessions_that_spark_merges_are_refused(session: whence.Session) -> None:
+    """A row's own window is no group: Spark merges those that touch when it plans the query."""
+    spark = session.spark
+    keys = F.session_window(F.timestamp_seconds("v"), "6 seconds").alias("s")
+    df = spark.table("t").where("v is not null").groupBy(keys).agg(F.count("*").alias("n"))
+    assert sorted(row.n for row in df.collect()) == [1, 2, 4]
+    for ask in (
+        lambda: session.backward(df).witness_counts,
+        lambda: session.forward(spark.table("t").where("rid = 0"), to=df).rows.collect(),
+        lambda: str(session.why_not(spark.table("t").where("rid = 0"), to=df)),
+    ):
+        with pytest.raises(whence.UnsupportedOperator, match="sessions are merged"):
+            ask()
+    gaps = df.select("s.start").groupBy("start").count()  # groups of what was merged are none of these
+    with pytest.raises(whence.UnsupportedOperator, match="sessions are merged"):
+        _ = session.backward(gaps).witness_counts

@@ -275,3 +275,13 @@ def test_not_deterministic_functions_are_refused(w: whence.Session, t: DataFrame
     noise = F.udf(lambda v: v, "bigint").asNondeterministic()
     with pytest.raises(whence.NonDeterministic, match="<lambda>"):
         w.backward(t.select(noise("v")))
+
+
+@since("3.5", "barrier execution in SQL")
+def test_batches_of_a_barrier_are_proven(w: whence.Session, t: DataFrame) -> None:
+    """Spark takes no union of what runs behind a barrier."""
+    for df in (t.mapInPandas(lambda frames: frames, t.schema, barrier=True), t.mapInArrow(lambda b: b, t.schema, True)):
+        trace = w.backward(df.where("rid = 1"))
+        assert [row.rid for row in trace["t"].collect()] == [1]
+        assert trace.verify().ok
+        assert [row.rid for row in trace.replay().collect()] == [1]

@@ -79,6 +79,8 @@ REFUSED = {
     "a list as key": "select l, count(*) from (select k, collect_set(v) l from t group by k) group by l",
     "places in a list": "select k from lists lateral view posexplode(l) as p, e where p = 0",
     "mode": "select k, mode(v) m from t group by k having m > 3",
+    "a histogram": "select k, histogram_numeric(v, 2) h from t group by k having h[0].y > 1",
+    "a rough percentile": "select k, approx_percentile(v, 0.5, 10) p from t group by k having p > 3",
     "first over a window": "select * from (select k, first(v) over (partition by k) f from t) where f > 3",
     "first over ties": "select * from (select k, first(v) over (partition by k order by z) f from t) where f > 3",
 }
@@ -99,6 +101,27 @@ def test_a_list_without_an_order_is_refused(w: whence.Session, t: DataFrame) -> 
     seen(w, w.spark.sql(listed.format("within group (order by cast(v as string))")))
 
 
+@since("4.0", "LISTAGG")
+def test_a_list_in_an_order_that_leaves_ties_is_refused(w: whence.Session, t: DataFrame) -> None:
+    listed = "select k, listagg(cast({} as string), ',') within group (order by {}) l from t group by k having l <> ''"
+    with pytest.raises(whence.NonDeterministic, match="goes by it"):
+        _ = w.backward(w.spark.sql(listed.format("v", "z"))).witness_counts
+    for value, order in (("v", "id"), ("v", "z desc, v"), ("z", "k")):  # no ties, or of rows that agree
+        seen(w, w.spark.sql(listed.format(value, order)))
+
+
+@since("4.3", "max_by of several")
+def test_the_largest_of_several_that_tie_are_refused(w: whence.Session, t: DataFrame) -> None:
+    with pytest.raises(whence.NonDeterministic, match="goes by it"):
+        _ = w.backward(w.spark.sql("select k, max_by(v, k, 2) m from t group by k having m[0] > 3")).witness_counts
+
+
+def test_what_is_found_roughly_refutes_nothing(w: whence.Session, t: DataFrame) -> None:
+    """Which items are frequent, as `freqItems` counts, goes by the order in which they come."""
+    verdict = w.backward(t.repartition(3).freqItems(["k"], 0.3)).verify()
+    assert not verdict.refuted, verdict
+
+
 TRACED = {
     "dropDuplicates": "select * from one",
     "dropDuplicates and a filter of its key": "select * from one where k > 2",
@@ -107,6 +130,7 @@ TRACED = {
     "first in order": "select k, first(v) f from t group by k order by f",
     "first of rows that agree": "select k, first(z) f from t group by k having f > 3",
     "first beside a LIMIT": "select k, first(v) f, sum(v) s from t group by k order by s, k limit 2",
+    "a percentile of few": "select k, approx_percentile(v, 0.5) p from t group by k having p > 3",
     "max_by": "select k, max_by(v, id) f from t group by k having f > 3",
     "min_by": "select k, min_by(v, id) f from t group by k having f > 3",
     "max_by of ties that agree": "select k, max_by(z, v) f from t group by k having f > 3",

@@ -145,12 +145,27 @@ def test_a_store_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
         ("postgresql://u:p@h/db", "add the path"),
         ("mysql://u:p@h/db", "a store is a directory"),
         ("ftp://host/x", "a store is a directory"),
+        ("file://server/x", "server is no part of a path"),
+        ("a\0b", "character of the code 0"),
+        ("x" * 300, "File name too long"),
+        (5, "not 5"),  # no directory of the name 5
+        (b"x", "not b'x'"),
     ],
 )
 def test_places_that_are_no_store(store: str, sentence: str) -> None:
     with pytest.raises(StoreError, match=sentence) as caught:
-        parse_location(store)
+        Store.at(store)
     assert ":p@" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["q?x=1", "a%20b", "#h", "a b", "\u00fcn\u00ef", "a&b=c", "[x]*"])
+def test_a_store_is_in_its_own_directory_whatever_its_name(tmp_path: Path, name: str) -> None:
+    for spelled in (tmp_path / name, f"file:{tmp_path}/{name}", f"file://{tmp_path}/{name}"):
+        store = Store.at(spelled)
+        assert store.catalog.runs() is not None
+        store.close()
+    assert (tmp_path / name / "catalog.db").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_locations() -> None:

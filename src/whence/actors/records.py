@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import marshal
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from whence.model import WhenceError
@@ -237,6 +237,8 @@ class RecordSet:
             return records
         if isinstance(records, str | bytes | int | Location | dict):
             records = [records]
+        if not isinstance(records, Iterable):
+            raise TypeError(f"Records are asked for as a list of them, not {records!r}.")
         return cls([array for _, array in columns(records)])
 
     @property

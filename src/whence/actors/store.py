@@ -82,14 +82,23 @@ class ActorStore:
         """
         if not isinstance(name, str) or not isinstance(kind, str):
             raise TypeError(f"An actor's name and kind are texts, not {name!r} and {kind!r}.")
+        if isinstance(parents, str | Actor):
+            parents = (parents,)
+        if not all(isinstance(each, str | Actor) for each in _listed("parents", parents)):
+            raise TypeError(f"The parents= of the actor {name!r} are actors, or their ids, not {parents!r}.")
+        if conf is not None and not isinstance(conf, Mapping):
+            raise TypeError(f"The conf= of the actor {name!r} is a dict, not {conf!r}.")
+        if restart is not None and not callable(restart):
+            raise TypeError(f"The restart= of the actor {name!r} is a function (name, conf), not {restart!r}.")
         ids = tuple(p if isinstance(p, str) else p.id for p in parents)
         container = ""
         if ids:
             first = parents[0]
             container = (self._spec(first).path if isinstance(first, str) else first.spec.path) + "/"
         reference = None
-        if restart is not None and "<" not in restart.__qualname__ and restart.__module__ != "__main__":
-            reference = f"{restart.__module__}:{restart.__qualname__}"
+        made = getattr(restart, "__qualname__", "<no function>")  # a partial has no name to import it by
+        if restart is not None and "<" not in made and restart.__module__ != "__main__":
+            reference = f"{restart.__module__}:{made}"
         path = container + name.replace("%", "%25").replace("/", "%2F")  # a/b is no b inside of a
         rows = _row_keys(name, input_key, output_key)
         spec = ActorSpec(uuid.uuid4().hex, name, kind, ids, path, dict(conf or {}), materialized, reference, rows=rows)
@@ -106,7 +115,13 @@ class ActorStore:
                 scratch.write(spec.dumps(), "registry", f"{spec.id}.json")
             return Actor(spec, scratch, Mode(plan.filter_for(spec.path), plan.observe))
         spec = self._signed(spec)
-        self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
+        try:
+            self._files.write(spec.dumps(), "registry", f"{spec.id}.json")
+        except OSError as error:
+            raise StoreError(
+                f"The actor {name!r} cannot be written to {self.root}: {error.strerror or error}. Give a directory "
+                "that can be made and written."
+            ) from error
         if restart is not None:
             self._restarts[spec.id] = restart, spec
         return Actor(spec, self._files, teller=self._teller)
@@ -133,6 +148,9 @@ class ActorStore:
         """What `giver` puts out, `taker` takes in. Links between containers join what they contain."""
         if self._replaying() is not None:
             return
+        for end in (giver, taker):
+            if not isinstance(end, str | Actor):
+                raise UnknownActor(end)
         a, b = (x if isinstance(x, str) else x.id for x in (giver, taker))
         for actor in (a, b):
             if not is_id(actor):
@@ -243,6 +261,8 @@ class ActorStore:
     @contextmanager
     def replaying(self, plan: ReplayPlan) -> Iterator[ReplayPlan]:
         """Run the dataflow again inside this block: actors that register get the plan's filters, and capture is off."""
+        if not isinstance(plan, ReplayPlan):
+            raise TypeError(f"What is replayed is a plan, as replay_plan(trace) makes it, not {plan!r}.")
         self._files.write(plan.dumps(), "replays", plan.id, "plan")
         before, self._plan = self._plan, plan
         variable = os.environ.get(REPLAY_VARIABLE)
@@ -287,6 +307,12 @@ class ActorStore:
     @property
     def files(self) -> Files:
         return self._files
+
+
+def _listed(what: str, given: Any) -> Sequence[Any]:
+    if not isinstance(given, Sequence):
+        raise TypeError(f"{what}= is a list, not {given!r}.")
+    return given
 
 
 def _row_keys(name: str, inputs: str | Sequence[str] | None, outputs: str | Sequence[str] | None) -> RowKeys | None:

@@ -117,7 +117,13 @@ def _spark_runs_again() -> bool:
 def _as_tags(tag: Any) -> Collection[Hashable]:
     if tag is None:
         return _NO_TAG
-    return tag if isinstance(tag, set | frozenset) else (tag,)
+    if isinstance(tag, set | frozenset):
+        return tag
+    try:
+        hash(tag)
+    except TypeError as error:
+        raise TypeError(f"A tag is a value that a set may hold, or a set of several, not {tag!r}.") from error
+    return (tag,)
 
 
 class Actor:
@@ -232,8 +238,17 @@ class Actor:
         """
         import numpy as np
 
+        for given in (inputs, outputs):
+            if not hasattr(given, "__len__") or isinstance(given, str | bytes):
+                raise TypeError(f"capture_many takes lists, tuples, numpy or Arrow arrays, not {given!r}.")
         if counts is not None:
-            inputs = np.repeat(np.asarray(inputs, dtype=_dtype(inputs)), np.asarray(counts))
+            repeats = np.asarray(counts) if len(inputs) else np.zeros(0, np.int64)
+            if repeats.dtype.kind not in "iub" or repeats.shape not in ((), (len(inputs),)) or (repeats < 0).any():
+                raise ValueError(
+                    f"counts= of capture_many says how many outputs each input has: {len(inputs)} whole numbers from 0 "
+                    f"on, not {counts!r}."
+                )
+            inputs = np.repeat(np.asarray(inputs, dtype=_dtype(inputs)), repeats)
         total = len(inputs)
         if total != len(outputs):
             raise ValueError(f"capture_many got {total} inputs for {len(outputs)} outputs; they go in pairs.")

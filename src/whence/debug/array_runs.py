@@ -20,6 +20,7 @@ from whence.debug.crossing import Crossing
 from whence.debug.frames import frame_of
 from whence.model import SessionClosed
 from whence.model.flow import Flow, RecordId, Records, Site
+from whence.spark.paths import literal
 from whence.sql.flow import SqlFlow
 from whence.store import Store
 from whence.store.producers import Product
@@ -126,7 +127,7 @@ class ArrayRuns:
         return self._behind[path]
 
     def _query_behind(self, arrays: ArrayFlow, site: Site, path: str) -> Crossing:
-        frame = self._session.spark.read.parquet(path)
+        frame = self._session.spark.read.parquet(literal(path))
         query = SqlFlow(self._session.lineage(frame))
 
         def ask(records: Records) -> tuple[Flow, Records, tuple[str, ...]]:

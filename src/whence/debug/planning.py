@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from whence.model import UnknownDataset
+from whence.model import UnknownDataset, WhenceError
 from whence.spark.sessions import is_frame
 from whence.sql import Catalyst
 from whence.store.catalog import Catalog
@@ -42,6 +42,8 @@ def plan_of(
     force: Mapping[Any, Any] | None,
     workflow: Any,
 ) -> Plan:
+    if force is not None and not isinstance(force, Mapping):
+        raise WhenceError(f"force= is a dict of steps to what they keep, not {force!r}.")
     limits = Limits(limit_disk, limit_runtime)
     steps = _Steps(rooms, workflow)
     asked = [steps.asked(item) for item in workload]

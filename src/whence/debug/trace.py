@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -16,7 +17,7 @@ from whence.model.flow import Flow, Queried, Records, Site, Step, Steps, roots_o
 from whence.model.once import once
 from whence.model.text import visible
 from whence.model.verdict import Verdict
-from whence.spark.sessions import require_running
+from whence.spark.sessions import is_frame, is_frame_of, require_running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -189,7 +190,9 @@ class Trace:
         return self._quiet(frame_of(self._spark, leg.flow.at(own, leg.asked)), leg)
 
     def _step(self, step: Step | int) -> tuple[Leg, Step]:
-        number = step if isinstance(step, int) else step.number
+        if isinstance(step, bool) or not isinstance(step, Integral | Step):
+            raise WhenceError(f"A step is one of t.steps, or its number there, not {step!r}.")
+        number = step.number if isinstance(step, Step) else int(step)
         if not 0 <= number < len(self._steps):
             raise IndexError(f"This trace has {len(self._steps)} steps, numbered from 0; there is no {number}")
         leg, own, _ = self._steps[number]
@@ -218,8 +221,10 @@ class Trace:
         """Some witnesses of a source, read by their position where that is possible, without a scan."""
         from pyspark.sql import Row
 
+        if isinstance(count, bool) or not isinstance(count, Integral) or count < 0:
+            raise WhenceError(f"count says how many rows at most, a whole number from 0 on, not {count!r}.")
         _, _, records = self._end(source)
-        values = records.values(count)
+        values = records.values(int(count))
         names = records.columns
         make = Row(*names) if len(set(names)) == len(names) and names else Row
         return [make(*value) for value in values]
@@ -315,6 +320,7 @@ class Trace:
         """The asked query, or another one over the same sources, on the witnesses alone.
 
         With steps: operator by operator instead, sources first, each with its input and its output."""
+        self._require_query(df)
         flow = self._queried("replay")
         if steps:
             return iter(flow.steps_again(self._leg.asked))
@@ -328,6 +334,7 @@ class Trace:
         Where another flow made what the query reads, that flow is run again without them first."""
         from whence.debug.again import without
 
+        self._require_query(df)
         flow = self._queried("exclude")
         if at is not None:
             leg, own = self._step(at)
@@ -340,6 +347,11 @@ class Trace:
             return self._quiet(without(self._spark, self._leg, df, None if source is None else self._end(source)[1]))
         sites = None if source is None else [self._end(source)[1]]
         return self._quiet(flow.run_again(self._leg.asked, drop=True, query=df, sites=sites))
+
+    def _require_query(self, df: object) -> None:
+        if df is not None and not is_frame_of(df, self._spark):
+            what = "one of another Spark application" if is_frame(df) else repr(df)
+            raise WhenceError(f"What is run on other rows is a DataFrame over the same sources, not {what}.")
 
     def verify(self) -> Verdict:
         """Proof: each flow on the way, run again on the witnesses alone, must give what it was asked for, and `sources`

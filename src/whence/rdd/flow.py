@@ -7,7 +7,7 @@ read. What needs the program itself (records between stages, a replay) only the 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from whence.rdd.codec import Ints
 from whence.rdd.inside import NotOnTheWay, back_to, on_the_way
 from whence.rdd.lineage_rdd import LineageRDD
 from whence.rdd.positions import Positions
-from whence.rdd.proof import stored
+from whence.rdd.proof import goes_by_places, lacking, require_unchanged, stored
 from whence.rdd.propagate import stored_whole
 from whence.rdd.records import records_at
 from whence.rdd.site_records import RddRecords
@@ -380,12 +380,25 @@ class RddFlow:
         missing: list[str] = []
         for node in made:
             own = {place: x for place, x in state.items() if self.book.tables.node(place) == node}
-            wanted = Counter(repr(r) for place, x in own.items() for r in records_at(self._context, place, x))
+            wanted = [r for place, x in own.items() for r in records_at(self._context, place, x)]
             keep = self._chosen(self._sources_of(answer.found))
             from whence.rdd.again import Program  # it traces too
 
-            given = Counter(map(repr, Program(known[int(node or 0)]).above(keep, {}).collect()))
-            missing += (wanted - given).elements()
+            try:
+                given = Program(known[int(node or 0)]).above(keep, {}).collect()
+            except WhenceError:
+                raise
+            except Exception as failed:  # the user's function, on fewer records or on those of a file that was changed
+                require_unchanged(answer)
+                reason = next(iter(str(failed).splitlines()), type(failed).__name__)
+                return stored(self, asked, answer, f"run on the witnesses alone, the program fails ({reason})")
+            missing += lacking(wanted, given)
+            if missing:
+                require_unchanged(answer)
+            by_place = goes_by_places(known[int(node or 0)].node) if missing else None
+            if by_place is not None:
+                why = f"{by_place} goes by the places of records, which are others among the witnesses alone"
+                return stored(self, asked, answer, why)
         return Verdict(not missing, tuple(missing))
 
     def others(self, records: RddRecords) -> RDD[Any]:

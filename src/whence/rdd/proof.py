@@ -3,8 +3,10 @@ way in both directions, and the records at both ends are as they were."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from whence.model import WhenceError
 from whence.model.flow import BY_BYTE, Answer, RecordId, Records, told_by
@@ -14,6 +16,65 @@ from whence.rdd.walk import Key, Place
 
 if TYPE_CHECKING:
     from whence.rdd.flow import RddFlow
+
+
+_BY_PLACE = ("zipWithIndex", "zipWithUniqueId", "sample", "zip")
+_WHOLE_PARTITIONS = ("mapPartitions", "mapPartitionsWithIndex", "pipe", "glom")
+
+
+def lacking(wanted: list[Any], given: list[Any]) -> list[str]:
+    """The records that are not given. A group shows one of its keys that are equal (1, 1.0, True), whichever came
+    first, and sums of floats depend on the order of records."""
+    due, there = Counter(map(repr, wanted)), Counter(map(repr, given))
+    absent, others = due - there, there - due
+    if not absent:
+        return []
+    known = {repr(record): record for record in (*wanted, *given)}
+    rest = [known[text] for text in others.elements()]
+    found = []
+    for text in absent.elements():
+        twin = next((n for n, other in enumerate(rest) if _same(known[text], other)), None)
+        if twin is None:
+            found.append(text)
+        else:
+            del rest[twin]
+    return found
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple | list) and isinstance(other, tuple | list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    try:
+        return bool(one == other)
+    except Exception:  # arrays, and whatever the user's class does
+        return False
+
+
+def goes_by_places(node: Any) -> str | None:
+    """An operator on the way to these records that goes by where records stand: it numbers them, draws from them, puts
+    them in pairs, or deals them out to a function that sees whole partitions."""
+    names = [one.name for one in _above(node)]
+    whole = [name for name in names if name in _WHOLE_PARTITIONS]
+    return next((n for n in names if n in _BY_PLACE or (whole and n == "repartition")), None)
+
+
+def _above(node: Any) -> Iterator[Any]:
+    todo, seen = [node], set()
+    while todo:
+        one = todo.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            todo.extend(one.inputs)
+
+
+def require_unchanged(answer: Answer) -> None:
+    """Lines of a file that was changed since are no longer those that the program read."""
+    for records in answer.found.values():
+        if told_by(records.site) == BY_BYTE:
+            records.values(1)
 
 
 def stored(flow: RddFlow, asked: Records, answer: Answer, why: str) -> Verdict:

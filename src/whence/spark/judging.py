@@ -37,6 +37,10 @@ class Judging(Making):
     def fields(self, node: JavaObject) -> dict[str, JavaObject]:
         return {name: node.productElement(i) for i, name in enumerate(self.adapter.names_of(node))}
 
+    def is_session(self, key: Expr) -> bool:
+        """Whether Spark merges groups by this key where they touch, when it plans the query."""
+        return class_name(key) == "AttributeReference" and bool(key.metadata().contains("spark.sessionWindow"))
+
     def copy(self, node: JavaObject, **changes: JavaObject | None) -> JavaObject:
         names = self.adapter.names_of(node)
         handles = handles_for(node)

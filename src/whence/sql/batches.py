@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from whence.model import operators
 from whence.model.quiet import FACTS
+from whence.spark.paths import literal
 from whence.spark.streams import batch_plan, execution_of
 from whence.sql import plans
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -65,7 +66,7 @@ def _copied(c: Catalyst, batch: Plan, name: str, why: str) -> Plan:
     with c.quietly(first=True):
         frame.write.mode("overwrite").parquet(path)
     c.write_bytes(f"{path}.why", why.encode())
-    return c.plan_of(c.spark.read.schema(frame.schema).parquet(path))
+    return c.plan_of(c.spark.read.schema(frame.schema).parquet(literal(path)))
 
 
 def _own_query(c: Catalyst, query: str | None, number: int, batch: Plan) -> Plan:

@@ -2,8 +2,10 @@
 
 A row that is a witness only as part of another row's frame lacks the rest of its own. Run on the witnesses alone, a
 window says something else of it, and an operator above may then take it for one of the rows, or into one of the groups,
-that were asked about. That speaks against nothing. So each operator that does more than hand rows on is run by itself,
-on the rows on the way that reach it: it must give its own rows on the way, and the last ones the rows asked for."""
+that were asked about. So may a group that a witness is in beside those asked about (CUBE, `explode` and joins put one
+row into several groups), since its other rows are none. That speaks against nothing. So each operator that does more
+than hand rows on is run by itself, on the rows on the way that reach it: it must give its own rows on the way, and the
+last ones the rows asked for."""
 
 from __future__ import annotations
 
@@ -20,18 +22,18 @@ from whence.sql.verify import compare, unsorted
 _BY_THEMSELVES = ("Window", "Aggregate", "Join")
 HOW = (
     "each operator, run on the rows on the way that reach it, gave those that leave it (the query, run on the "
-    "witnesses alone, takes in a row that is a witness only as part of another row's frame)"
+    "witnesses alone, takes in a row that is a witness only as part of another row's frame or group)"
 )
 
 
 def proven_by_operators(
     lineage: SqlLineage, found: Evaluation, restriction: Restriction, asked: DataFrame, extras_count: bool
 ) -> Verdict | None:
-    """None where that proves nothing either, or there is no window on the way, which alone needs it."""
+    """None where that proves nothing either, or no row on the way is a part of others, which alone needs it."""
     c = lineage.c
     places = [p for p in lineage.places if p.node.kind in _BY_THEMSELVES and not p.barren and p.annotated.links]
     places = [place for place in places if place.node not in restriction.frozen]
-    if not any(place.node.kind == "Window" for place in places):
+    if not any(place.node.kind in ("Window", "Aggregate") for place in places):
         return None
     held = {place.node: found_rows.rows_at(found, place) for place in places}
     by_itself = replace(restriction, frozen={**restriction.frozen, **held})

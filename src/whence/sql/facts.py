@@ -18,6 +18,7 @@ from pyspark.sql.types import StructField, StructType
 from whence.model import StoreError
 from whence.model.quiet import FACT_COLUMN, FACTS
 from whence.spark.allowed import names_class
+from whence.spark.paths import literal
 from whence.sql.catalyst import Attr, Catalyst, Plan, class_name, id_of
 from whence.sql.intact import amiss, drop_sidecars, manifest
 from whence.sql.memory import Fact, FileVersion
@@ -183,9 +184,9 @@ def _scan(
         paths = sorted(c.list_files(f"{fact.folder}/{part}"))
         if 1 < len(paths) <= _FEW_FILES or (fact.ordered and len(paths) > 1):
             # Spark reads the largest file of a directory first; one after the other, rows come as they were computed.
-            fact.scans[part] = c.union([c.plan_of(reader.parquet(path)) for path in paths])
+            fact.scans[part] = c.union([c.plan_of(reader.parquet(literal(path))) for path in paths])
         else:
-            fact.scans[part] = c.plan_of(reader.parquet(f"{fact.folder}/{part}"))
+            fact.scans[part] = c.plan_of(reader.parquet(literal(f"{fact.folder}/{part}")))
     scan = fact.scans[part] if few is None else few
     columns = c.output(scan)
     if len(attrs) != len(positions) or any(p >= len(columns) for p in positions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -220,6 +220,8 @@ class SqlLineage:
 def _only(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     if isinstance(columns, str):
         raise WhenceError(f"columns is a list of names, as in columns=[{columns!r}].")
+    if not isinstance(columns, Collection) or not all(isinstance(name, str) for name in columns):
+        raise WhenceError(f"columns is a list of names, not {columns!r}.")
     for name in columns:
         if df.columns.count(name) != 1:
             what = "no column" if name not in df.columns else "several columns"

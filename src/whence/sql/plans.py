@@ -21,6 +21,7 @@ from whence.spark.allowed import FORMATS, names_class, reading_options
 from whence.spark.earlier import earlier
 from whence.spark.lake_columns import is_null_before, is_promoted
 from whence.spark.lakes import DELTA, ICEBERG, Version, version_told
+from whence.spark.paths import literal
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.sources import SCANS
@@ -370,7 +371,7 @@ def _frame(c: Catalyst, leaf: Mapping[str, Any]) -> DataFrame:
         if leaf["table"] is not None and c.spark.catalog.tableExists(leaf["table"]):
             return c.spark.table(leaf["table"])
         reader = c.spark.read.format(leaf["format"]).options(**reading_options(leaf["options"]))
-        return reader.schema(StructType.fromJson(leaf["schema"])).load(leaf["roots"])
+        return reader.schema(StructType.fromJson(leaf["schema"])).load([literal(root) for root in leaf["roots"]])
     except AnalysisException as problem:
         raise NotRestored(f"{', '.join(leaf['roots'])} that it was made from cannot be read") from problem
 

@@ -39,7 +39,7 @@ from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import Alike, ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
 from whence.sql.sources import is_of_parameters
-from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted
+from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted, without_barriers
 
 # Up to this many identities are sent to every executor.
 _SENT = 200_000
@@ -275,6 +275,8 @@ class SqlQuestion:
         with c.quietly():
             asked = c.frame(c.as_joins(c.taken(c.plan_of(unsorted(c, self.rows)))))
             again = unsorted(c, restricted(self.lineage, None, restriction))
+            if any(node.kind in operators.PYTHON_BATCHES for node in self.lineage.tree.walk()):
+                asked, again = without_barriers(c, asked), without_barriers(c, again)
             verdict = compare(asked, again, extras_count=extras_count)
             if not verdict.ok and self.lineage.wavering:
                 return compare_steady(asked, again, self.lineage.wavering, extras_count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -11,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType
 
-from whence.model import NonDeterministic
+from whence.model import NonDeterministic, operators
 from whence.model.verdict import Verdict
 from whence.sql import SqlLineage
 from whence.sql.catalyst import Catalyst, Plan, class_name
@@ -20,6 +21,9 @@ from whence.sql.wavering import Wavering
 
 # Rows that differ only in the last digits of a floating-point number are equal: Spark adds floats in any order.
 _TOLERANCE = 1e-6
+# The same where they are shown as texts: all digits but the last few.
+_TEXT_TOLERANCE = 1e-12
+_FLOAT = re.compile(r"-?\d+\.\d+(E-?\d+)?")
 _SHOWN = 1000
 # Without these a text leaves out microseconds, and fields that are NULL.
 _WHOLE = {
@@ -51,7 +55,7 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
     found = differing([f"{value} as row"], ["any_value(row) as row"])
     missing = [r.row for r in found for _ in range(max(r.n, 0))]
     extra = [r.row for r in found for _ in range(max(-r.n, 0))]
-    if missing and extra and any(word in kind for _, kind in left.dtypes for word in ("float", "double")):
+    if missing and extra and any(word in kind for _, kind in left.dtypes for word in ("float", "double", "string")):
         missing, extra = _without_close(missing, extra)
     if not extras_count:
         extra = []
@@ -112,6 +116,21 @@ def unsorted(c: Catalyst, df: DataFrame) -> DataFrame:
 
     found = without(c.plan_of(df))
     return df if found is None else c.frame(found)
+
+
+def without_barriers(c: Catalyst, df: DataFrame) -> DataFrame:
+    """The same query without barrier execution, of which Spark takes no unions."""
+
+    def plain(plan: Plan) -> Plan:
+        below = [plain(child) for child in c.children(plan)]
+        changed = any(new is not old for new, old in zip(below, c.children(plan), strict=True))
+        found = c.with_children(plan, below) if changed else plan
+        waits = class_name(plan) in operators.PYTHON_BATCHES and bool(c.fields(plan).get("isBarrier"))
+        return c.copy(found, isBarrier=False) if waits else found
+
+    plan = c.plan_of(df)
+    found = plain(plan)
+    return df if found is plan else c.frame(found)
 
 
 def with_sources(
@@ -183,9 +202,20 @@ def _without_close(missing: list[Row], extra: list[Row]) -> tuple[list[Row], lis
 def _close(one: object, other: object) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=_TOLERANCE, abs_tol=1e-9) or (one != one and other != other)
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or _close_texts(one, other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_close(value, other[key]) for key, value in one.items())
     if isinstance(one, tuple | list) and isinstance(other, tuple | list):
         return len(one) == len(other) and all(_close(a, b) for a, b in zip(one, other, strict=True))
     return one == other
+
+
+def _close_texts(one: str, other: str) -> bool:
+    """Whether both are a floating-point number cast to a text."""
+    if not (_FLOAT.fullmatch(one) and _FLOAT.fullmatch(other)):
+        return False
+    return math.isclose(float(one), float(other), rel_tol=_TEXT_TOLERANCE)
 
 
 def require_same_rows(lineage: SqlLineage) -> None:

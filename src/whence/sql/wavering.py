@@ -22,12 +22,19 @@ from whence.sql.tree import Node
 # Of these the order in which rows come makes the value, or a tie does.
 ANY_ROW = ("First", "Last", "AnyValue", "NthValue")
 BY_OTHER = ("MaxBy", "MinBy")
-_BY_ORDER = (*ANY_ROW, *BY_OTHER, "Mode", "PandasMode", "ListAgg")
+# Summaries that forget rows: which, goes by the order and the partitions in which rows come.
+_APPROXIMATE = re.compile(
+    r"CollectFrequentItems|HistogramNumeric|ApproximatePercentile|ApproxTopK|KllSketch|KllMerge|HllSketch|HllUnion|"
+    r"ThetaSketch|ThetaUnion|ThetaIntersection|TupleSketch|TupleUnion|TupleIntersection"
+)
+_BY_ORDER = (*ANY_ROW, *BY_OTHER, "MaxMinByK", "Mode", "PandasMode", "ListAgg")
 _LISTS = ("CollectList", "CollectSet")
 _SUSPECT = re.compile(
     r"more fields|Deduplicate|\b(first|last|any_value|first_value|last_value|nth_value|max_by|min_by|mode|pandas_mode|"
-    r"collect_list|collect_set|array_agg|listagg|string_agg)\("
+    r"collect_list|collect_set|array_agg|listagg|string_agg|collect_frequent_items|histogram_numeric|approx_percentile|"
+    r"percentile_approx|approx_top_k\w*|(kll|hll|theta|tuple)_\w+)\("
 )
+_SESSIONS = re.compile(r"more fields|session_window#")
 # The same whatever the order of the elements.
 _WHATEVER_ORDER = (
     *("Size", "ArrayContains", "ArrayMax", "ArrayMin", "SortArray", "ArraysOverlap", "ArrayExists", "ArrayForAll"),
@@ -62,23 +69,20 @@ class Waverings:
     decides: dict[Node, tuple[set[int], Node]] = field(default_factory=dict)
     # Of the result, by position.
     columns: Mapping[int, Wavering] = field(default_factory=dict)
+    sessions: bool = False  # whether groups by session windows may be in it
 
 
 def waverings(c: Catalyst, tree: Node) -> Waverings:
-    found = Waverings()
-    if _may_waver(tree):
+    hidden = [node.children[0] for node in tree.walk() if node.kind in ("Settled", "Given")]
+    # One look at the whole, which spares one at each operator of nearly all queries.
+    texts = [str(node.plan.toString()) for node in (tree, *hidden)]
+    found = Waverings(sessions=any(_SESSIONS.search(text) for text in texts))
+    if any(_SUSPECT.search(text) for text in texts):
         looking = _Looking(c, found)
         columns = looking.columns(tree, False)
         ids = [id_of(a) for a in c.output(tree.plan)]
         found.columns = {at: columns[key] for at, key in enumerate(ids) if key in columns}
     return found
-
-
-def _may_waver(tree: Node) -> bool:
-    """One look at the whole, which spares one at each operator of nearly all queries."""
-    hidden = [node.children[0] for node in tree.walk() if node.kind in ("Settled", "Given")]
-    plans = [node.plan for node in (tree, *hidden)]
-    return any(_SUSPECT.search(plan.toString()) for plan in plans)
 
 
 @dataclass(eq=False)
@@ -182,15 +186,25 @@ class _Looking:
 def makes_order(c: Catalyst, function: Expr) -> bool:
     """Whether an aggregate function goes by the order of rows, or takes one of those that tie."""
     kind = class_name(function)
-    return kind in _LISTS or (kind in _BY_ORDER and not _has_order(c, function))
+    if kind in _LISTS or _APPROXIMATE.match(kind):
+        return True
+    return kind in _BY_ORDER and not _has_order(c, function)
 
 
 def _has_order(c: Catalyst, function: Expr) -> bool:
     """LISTAGG ... WITHIN GROUP (ORDER BY ...), MODE() WITHIN GROUP (ORDER BY ...)."""
     fields = c.fields(function)
     if class_name(function) == "ListAgg":
-        return not fields["orderExpressions"].isEmpty() if "orderExpressions" in fields else False
+        # By the texts themselves: of others than these, equal ones stand as they came.
+        listed = c.children(function)[0]
+        return any(order.child().semanticEquals(listed) for order in orders_of(c, function))
     return class_name(function) == "Mode" and "reverseOpt" in fields and bool(fields["reverseOpt"].isDefined())
+
+
+def orders_of(c: Catalyst, function: Expr) -> list[Expr]:
+    """The ORDER BY of a LISTAGG."""
+    fields = c.fields(function)
+    return c.items(fields["orderExpressions"]) if "orderExpressions" in fields else []
 
 
 def _joined(values: Sequence[Wavering]) -> Wavering:

@@ -16,6 +16,7 @@ from whence.model import WhenceError
 from whence.model.flow import Answer, RecordId, Records, Site, Step, equal_records
 from whence.model.verdict import Verdict
 from whence.spark.allowed import names_class, reading_options
+from whence.spark.paths import literal
 from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.flow import SqlFlow, SqlTaken, equal_to
 from whence.sql.lineage import SqlLineage
@@ -51,7 +52,7 @@ def open_flow(product: Product, spark: SparkSession, lineage: Lineages) -> Writt
         raise WhenceError(f"What the store says of {product.key} is not a file of lines that a query wrote.")
     reader = spark.read.format(str(kind)).options(**reading_options(options))
     reader = reader.schema(StructType.fromJson(json.loads(told)))
-    return WrittenFlow(reader.load(str(product.details["place"])), lineage)
+    return WrittenFlow(reader.load(literal(str(product.details["place"]))), lineage)
 
 
 class WrittenFlow:

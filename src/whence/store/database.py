@@ -53,7 +53,9 @@ def open_engine(location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES)
 def _engine(location: StoreLocation, cache_megabytes: int = CACHE_MEGABYTES) -> sa.Engine:
     if location.directory is None:
         return sa.create_engine(location.url, pool_pre_ping=True, pool_size=2, connect_args={"connect_timeout": 5})
-    engine = sa.create_engine(location.url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+    # Not by a text: of a path, what follows a ? would be options, and %20 a space.
+    url = sa.URL.create("sqlite", database=str(location.directory / DATABASE_FILE))
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def settings(connection: Any, _record: Any) -> None:

@@ -132,6 +132,8 @@ def files_at(place: str | Path | Files) -> Files:
     """The files of a directory, or, of a URL, as far as pyarrow reaches it from here."""
     if isinstance(place, Files):
         return place
+    if not isinstance(place, str | os.PathLike):
+        raise StoreError(f"A store is a directory, as a text or a Path, or a URL, not {place!r}.")
     return ArrowFiles(str(place)) if is_url(str(place)) else LocalFiles(place)
 
 

@@ -162,6 +162,6 @@ def _copy(database: Path, copy: Path) -> None:
 
 
 def _check(database: Path) -> None:
-    with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
+    with contextlib.closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
         if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
             raise sqlite3.DatabaseError("it is damaged")

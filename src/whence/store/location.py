@@ -28,7 +28,7 @@ DATABASE_FILE = "catalog.db"
 @dataclass(frozen=True)
 class StoreLocation:
     url: str
-    """The catalogue's database, as SQLAlchemy spells it."""
+    """The catalogue's database in a server, as SQLAlchemy spells it; else a name for it."""
     tables: str
     """Where association tables lie: a directory, or any path that Spark can reach."""
     directory: Path | None
@@ -72,13 +72,22 @@ class StoreLocation:
         return Path(DEFAULT_STORE).absolute() / "spool"
 
 
-def parse_location(store: str | Path | None) -> StoreLocation:
-    text = spelled_out(str(store)) if store else DEFAULT_STORE
+def parse_location(store: str | os.PathLike[str] | None) -> StoreLocation:
+    if store is not None and not isinstance(store, str | os.PathLike):
+        raise StoreError(f"A store is a directory, as a text or a Path, or a URL, not {store!r}.")
+    text = spelled_out(os.fspath(store)) if store else DEFAULT_STORE
+    if "\0" in text:
+        raise StoreError(f"The store {text!r} cannot be used: no path has a character of the code 0.")
     scheme = text.partition("://")[0] if "://" in text else ""
     if re.fullmatch(r"postgres(ql)?(\+\w+)?", scheme):
         return _postgres(text)
-    if scheme == "file":
-        text = urlsplit(text).path
+    if text.startswith("file:/"):  # as Hadoop reads it: what follows is a path as it stands, without escapes
+        host, slash, path = text.removeprefix("file:").removeprefix("//").partition("/")
+        if host not in ("", "localhost"):
+            raise StoreError(
+                f"The store {text} cannot be used: {host} is no part of a path. Write file:///{host}{slash}{path}."
+            )
+        text = slash + path
     elif scheme in SCHEMES:
         return _elsewhere(text)
     elif scheme:
@@ -121,8 +130,11 @@ def check_writable(location: StoreLocation) -> None:
     if location.directory is None or location.remote is not None:
         return
     place = location.directory
-    while not place.exists():
-        place = place.parent
+    try:
+        while not place.exists():
+            place = place.parent
+    except OSError as error:  # a name that is too long
+        raise StoreError(f"The store {location.directory} cannot be made: {error.strerror}.") from error
     if not place.is_dir():
         raise StoreError(f"The store {location.directory} cannot be made: {place} is a file. Give store= a directory.")
     if not os.access(place, os.W_OK | os.X_OK):
@@ -138,7 +150,7 @@ def check_writable(location: StoreLocation) -> None:
     from whence.store.version import require_known
 
     try:
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5)) as connection:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
             rows = connection.execute("SELECT version_num FROM alembic_version").fetchall()
     except sqlite3.OperationalError:
         return  # being created by another process, or locked: opening it will tell

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from whence.debug.diagnose.diagnosis import Diagnosis
 from whence.debug.diagnose.errors import DiagnoseError, Interrupted
 from whence.debug.diagnose.execute import Executor, Inline, Pool, SparkJobs
+from whence.debug.diagnose.options import require_callable, require_number, require_timeout
 from whence.debug.diagnose.runs import Outcome
 from whence.debug.diagnose.space import Config, Space
+from whence.spark.sessions import is_classic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +43,14 @@ def diagnose(
     `workers` processes (also with `timeout`, in seconds), or to Spark (`spark`). `store` names a file that keeps every
     run, so that the same call goes on after a break. `goal="one"` stops at the first confirmed cause.
     """
-    if workers < 1:
-        raise DiagnoseError(f"workers must be at least 1, not {workers}.")
+    require_number("workers", workers, "of processes", least=1)
+    require_timeout(timeout)
+    require_callable("pipeline", pipeline, "of a configuration")
+    require_callable("evaluate", evaluate, "of a result")
+    if not isinstance(progress, bool):
+        require_callable("progress", progress, "that is called after each run, or True")
+    if spark is not None and not is_classic(spark):
+        raise DiagnoseError(f"spark is a Spark session to run configurations on, not {spark!r}.")
     d = Diagnosis(space, history, budget=budget, valid=valid, flaky=flaky, seed=seed, cost=cost, goal=goal, store=store)
     if budget == 0:
         return d

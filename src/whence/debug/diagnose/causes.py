@@ -30,7 +30,12 @@ class Condition(NamedTuple):
         return compare(config[self.parameter], self.op, self.value)
 
     def __str__(self) -> str:
-        return visible(f"{self.parameter} {self.op} {self.value!r}")
+        return visible(f"{self.parameter} {self.op} {shown(self.value)}")
+
+
+def shown(value: object) -> str:
+    """A number of numpy's as the number that it is."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def compare(left: Any, op: str, right: Any) -> bool:

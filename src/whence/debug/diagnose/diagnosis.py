@@ -10,8 +10,9 @@ import numpy as np
 
 from whence.debug.diagnose.causes import Box, Cause, Condition, Evidence, conditions_of, within
 from whence.debug.diagnose.errors import AlwaysFails, BadSpace, DiagnoseError, NothingToCompare
+from whence.debug.diagnose.options import noise_of, random_of, require_callable, require_number, require_path
 from whence.debug.diagnose.planner import Plan
-from whence.debug.diagnose.runs import FAILED, Run, as_run, check_agreement, group_kinds, kind_of
+from whence.debug.diagnose.runs import FAILED, Run, as_run, check_agreement, group_kinds, has_succeeded, kind_of
 from whence.debug.diagnose.search import Found, Search
 from whence.debug.diagnose.space import Codes, Config, Space
 from whence.debug.diagnose.store import RunStore
@@ -52,8 +53,13 @@ class Diagnosis:
     ) -> None:
         if goal not in ("one", "all"):
             raise DiagnoseError(f"goal must be 'one' (stop at the first confirmed cause) or 'all', not {goal!r}.")
-        if budget is not None and budget < 0:
-            raise DiagnoseError(f"The budget is a number of runs; {budget} is less than none.")
+        if budget is not None:
+            require_number("budget", budget, "of runs")
+        require_callable("valid", valid, "of a configuration")
+        require_callable("cost", cost, "of a configuration")
+        require_path(store)
+        if history is not None and not isinstance(history, Iterable):
+            raise DiagnoseError(f"The history is a list of pairs (configuration, succeeded), not {history!r}.")
         self.space = Space.of(space)
         for p in self.space.parameters:
             if len(p.values) > _WIDEST[p.ordinal]:
@@ -63,9 +69,9 @@ class Diagnosis:
                     "are found between its values), then diagnose again with a finer grid around the threshold."
                 )
         self.budget, self.goal = budget, goal
-        self.noise = float(flaky) if not isinstance(flaky, bool) else _FLAKY * flaky
+        self.noise = noise_of(flaky, _FLAKY)
         self.valid, self.cost = valid, cost
-        self._rng = np.random.default_rng(seed)
+        self._rng = random_of(seed)
         self._runs: list[Run] = []
         self._codes: list[Codes] = []
         self._searches: dict[str, Search] = {}
@@ -76,7 +82,7 @@ class Diagnosis:
         self._over = False
         self.cancelled = 0
         self.executions = 0
-        taken = [as_run(item) for item in history or ()]
+        taken = [as_run(item) for item in (() if history is None else history)]
         coded = [(self.space.encode(run.config), run) for run in taken]
         if not self.noise:
             check_agreement(coded, self.space)
@@ -181,6 +187,7 @@ class Diagnosis:
     def ask(self, count: int = 1) -> list[Config]:
         """Up to `count` configurations to run next; none when the budget is spent or nothing is left to learn."""
         asked = []
+        require_number("count", count, "of configurations to ask for")
         for _ in range(count):
             plan = self.plan()
             if plan is None:
@@ -242,7 +249,12 @@ class Diagnosis:
         codes = self.space.encode(config)
         plan = self._pending.pop(codes, None)
         run = Run(
-            self.space.decode(codes), bool(ok), error, seconds, "run" if plan else "told", plan.purpose if plan else ""
+            self.space.decode(codes),
+            has_succeeded(ok),
+            error,
+            seconds,
+            "run" if plan else "told",
+            plan.purpose if plan else "",
         )
         if not self.noise:
             check_agreement(

@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from whence.debug.diagnose.runs import Outcome, error_text
 from whence.debug.diagnose.space import Config
 
@@ -25,11 +27,16 @@ def run_once(pipeline: Pipeline, evaluate: Evaluate | None, config: Config) -> O
     started = time.perf_counter()
     try:
         result = pipeline(dict(config))
+    except SystemExit as left:  # a script's `main` may leave so, well or badly
+        if left.code not in (None, 0):
+            return Outcome(False, error_text(left), time.perf_counter() - started)
+        result = None
     except Exception as error:
         return Outcome(False, error_text(error), time.perf_counter() - started)
     seconds = time.perf_counter() - started
     if evaluate is None:
-        return Outcome(result is not False, None, seconds)
+        # A comparison of numpy's numbers gives numpy's False.
+        return Outcome(not isinstance(result, bool | np.bool_) or bool(result), None, seconds)
     try:
         return Outcome(bool(evaluate(result)), None, seconds)
     except Exception as error:

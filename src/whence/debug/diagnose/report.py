@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.debug.diagnose.causes import Cause, Condition
+from whence.debug.diagnose.causes import Cause, Condition, shown
 from whence.debug.diagnose.runs import Run
 from whence.debug.diagnose.space import Parameter, Space
 from whence.debug.diagnose.trees import Node, build
@@ -116,7 +116,7 @@ def _parameter(space: Space, name: str) -> Parameter:
 
 
 def condition_in_words(condition: Condition, space: Space) -> str:
-    value = condition.value if isinstance(condition.value, str) else repr(condition.value)
+    value = condition.value if isinstance(condition.value, str) else shown(condition.value)
     return f"{condition.parameter} {_WORDS[condition.op]} {value}"
 
 
@@ -132,8 +132,8 @@ def _short(config: dict[str, object], most: int = 6) -> str:
 def split_in_words(node: Node, space: Space) -> str:
     parameter = space.parameters[node.parameter]
     if len(node.inside) > 1 or (parameter.ordinal and node.inside == {0}):
-        return f"{parameter.name} <= {parameter.values[max(node.inside)]!r}"
-    return f"{parameter.name} == {parameter.values[min(node.inside)]!r}"
+        return f"{parameter.name} <= {shown(parameter.values[max(node.inside)])}"
+    return f"{parameter.name} == {shown(parameter.values[min(node.inside)])}"
 
 
 def tree_lines(node: Node, space: Space, depth: int = 0, most: int = 40) -> list[str]:

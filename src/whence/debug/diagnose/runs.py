@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from whence.debug.diagnose.errors import Contradiction, DiagnoseError
 from whence.debug.diagnose.space import Codes, Config, Space
@@ -40,10 +43,20 @@ def as_run(item: object) -> Run:
         return item
     if isinstance(item, tuple | list) and len(item) in (2, 3) and isinstance(item[0], Mapping):
         error = str(item[2]) if len(item) == 3 and item[2] is not None else None
-        return Run(dict(item[0]), bool(item[1]), error)
+        return Run(dict(item[0]), has_succeeded(item[1]), error)
     raise DiagnoseError(
         f"A run of the history must be a pair (configuration, succeeded), not {item!r}. For files and trackers use "
-        "whence.debug.diagnose.sources (from_csv, from_parquet, from_optuna, from_mlflow)."
+        "whence.debug.diagnose.sources (from_file, from_optuna, from_mlflow)."
+    )
+
+
+def has_succeeded(outcome: object) -> bool:
+    """Only what says so: "failed" is a text like any other, and no text is False."""
+    if isinstance(outcome, bool | np.bool_) or (isinstance(outcome, Real) and outcome in (0, 1)):
+        return bool(outcome)
+    raise DiagnoseError(
+        f"The outcome {outcome!r} of a run says neither success nor failure. Give True where it succeeded, False where "
+        "it failed."
     )
 
 
@@ -64,7 +77,11 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 def error_text(error: BaseException) -> str:
     """Without secrets: it is kept in files, and shown."""
-    return redact(f"{type(error).__name__}: {error}")
+    try:
+        message = str(error)
+    except Exception:  # the user's own class may fail at that, too
+        message = "(its message cannot be shown)"
+    return redact(f"{type(error).__name__}: {message}")
 
 
 @lru_cache(maxsize=4096)

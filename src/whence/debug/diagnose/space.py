@@ -18,28 +18,37 @@ Config = dict[str, Any]
 Codes = tuple[int, ...]
 Mask = npt.NDArray[np.bool_]
 
-_ORDERED = (Real, Decimal, datetime.date, datetime.timedelta)
+_ORDERED = (Real, Decimal, datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
 def _key(value: object) -> Hashable:
-    """True and 1 are different settings, 1 and 1.0 are the same one; lists and dicts are told by their text."""
-    if isinstance(value, bool):
-        return ("bool", value)
+    """True and 1 are different settings, 1 and 1.0 are the same one, and NaN is NaN; lists, dicts and arrays are told
+    by what is in them, whatever the order of a dict."""
+    if isinstance(value, bool | np.bool_):
+        return ("bool", bool(value))
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return ("array", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, Mapping):
+        return ("mapping", frozenset((_key(k), _key(v)) for k, v in value.items()))
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, tuple(map(_key, value)))
     try:
         hash(value)
-    except TypeError:
-        return ("text", repr(value))
-    return value
+        if value == value:
+            return value
+    except (TypeError, ValueError, ArithmeticError):  # pandas' NA is not even equal to itself
+        return ("text", type(value).__name__, repr(value))
+    return ("nan",) if isinstance(value, Real | Decimal) else ("text", type(value).__name__, repr(value))
 
 
 def _is_ordered(values: Sequence[object]) -> bool:
     if not all(isinstance(v, _ORDERED) and not isinstance(v, bool) for v in values):
         return False
-    if any(v != v for v in values):  # NaN has no place in an order
-        return False
     try:
+        if any(v != v for v in values):  # NaN has no place in an order
+            return False
         sorted(values)  # type: ignore[type-var]
-    except TypeError:  # dates beside numbers
+    except (TypeError, ArithmeticError):  # dates beside numbers; a Decimal that is a signalling NaN
         return False
     return True
 
@@ -79,9 +88,16 @@ class Space:
     def of(cls, space: Space | Mapping[str, Iterable[Any]] | Iterable[tuple[str, Iterable[Any]]]) -> Space:
         if isinstance(space, Space):
             return space
+        if not isinstance(space, Iterable) or isinstance(space, str | bytes):
+            raise BadSpace(f"A space is a dict of parameter name to list of values, not {space!r}.")
         pairs = list(space.items() if isinstance(space, Mapping) else space)
         if not pairs:
             raise BadSpace("The space has no parameters. Give a dict of parameter name to list of values.")
+        for pair in pairs:
+            if not isinstance(pair, list | tuple) or len(pair) != 2 or not isinstance(pair[0], str):
+                raise BadSpace(
+                    f"A space is a dict of parameter name (a text) to list of values, or pairs of these, not {pair!r}."
+                )
         parameters: list[Parameter] = []
         seen: set[str] = set()
         for name, values in pairs:
@@ -108,6 +124,10 @@ class Space:
         return tuple(len(p.values) for p in self.parameters)
 
     def encode(self, config: Mapping[str, Any]) -> Codes:
+        if not isinstance(config, Mapping):
+            raise OutsideSpace(
+                f"A run is told by its configuration, a dict of parameter name to value, not {config!r}."
+            )
         unknown = [name for name in config if name not in set(self.names)]
         if unknown:
             raise OutsideSpace(

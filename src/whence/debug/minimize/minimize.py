@@ -91,6 +91,10 @@ def minimize(
         return minimize_rdd(session, asked, fails, rows, tests, seconds)
     if not is_frame(asked):
         raise WhenceError(f"minimize takes a DataFrame or an RDD, and this is a {type(asked).__name__}.")
+    if not callable(fails):
+        raise WhenceError(f"fails is a function of result rows, not {fails!r}.")
+    if rows is not None and not isinstance(rows, list | tuple):
+        raise WhenceError(f"rows= are the result's rows as collect() gives them, not {rows!r}.")
     df, search = asked, Search(tests, seconds)
     rows = df.collect() if rows is None else rows
     if not fails(rows):

@@ -15,6 +15,8 @@ def aggregate(node: Node, build: Builder) -> Annotated:
     """Every row of the group, NULL keys being one group. Without keys: every row."""
     c = build.c
     keys = c.items(node.plan.groupingExpressions())
+    if build.wavering.sessions and any(map(c.is_session, keys)):
+        raise build.unsupported(node, "its sessions are merged where they touch: a row's window is no group")
     named = [c.alias(key, "whence_group") for key in keys]
     outputs = c.items(node.plan.aggregateExpressions())
     counted = [c.alias(c.count_rows(), "whence_count")] if build.taps(node) else []

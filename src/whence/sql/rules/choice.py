@@ -12,21 +12,29 @@ from whence.sql.builder import Builder
 from whence.sql.catalyst import Catalyst, Expr, class_name, id_of
 from whence.sql.columns import calls_in
 from whence.sql.tree import Node
-from whence.sql.wavering import ANY_ROW, BY_OTHER, makes_order
+from whence.sql.wavering import ANY_ROW, BY_OTHER, makes_order, orders_of
 
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
     """A value is chosen from `value` of the rows for which all `tests` hold, with `order` from the `last` ones (or the
-    first) in it."""
+    first) in it. Otherwise: all are taken, in the order of `sorted_by`; or some are forgotten if there are `most`."""
 
     value: Expr
     tests: Sequence[Expr] = ()
     order: Expr | None = None
     last: bool = True
+    sorted_by: Sequence[Expr] = ()
+    most: int | None = None
 
     def differs(self, i: int) -> str:
         """In words of Spark's, of the rows of a group, whether there is more than one value to choose from."""
+        if self.most is not None:
+            return f"count(if(t{i}, 1, null)) >= {self.most}"
+        if self.sorted_by:
+            places = ", ".join(f"s{i}_{j}" for j in range(len(self.sorted_by)))
+            orders, values = (f"count(distinct if(t{i}, struct({told}), null))" for told in (places, f"{places}, v{i}"))
+            return f"{orders} <> {values}"
         if self.order is None:
             return f"min(if(t{i}, v{i}, null)) <> max(if(t{i}, v{i}, null))"
         best = "max" if self.last else "min"
@@ -58,6 +66,7 @@ def require_no_choice(node: Node, build: Builder, block: Block, keys: Sequence[E
         shown.append(c.alias(c.content_hashes([choice.value])[0], f"v{i}"))
         shown.append(c.alias(c.is_true(c.conjunction(choice.tests)), f"t{i}"))
         shown += [] if choice.order is None else [c.alias(choice.order, f"o{i}")]
+        shown += [c.alias(each, f"s{i}_{j}") for j, each in enumerate(choice.sorted_by)]
     rows = c.frame(c.project(shown, block.annotated.plan))
     differ = [F.expr(choice.differs(i)).alias(f"d{i}") for i, choice in enumerate(choices)]
     groups = rows.groupBy(*[f"k{i}" for i in range(len(keys))]).agg(*differ)
@@ -93,6 +102,13 @@ def _choices(c: Catalyst, expr: Expr) -> list[_Choice] | None:
         elif kind in BY_OTHER:
             value, order = arguments
             found.append(_Choice(value, [*tests, c.is_not_null(order)], order, kind == "MaxBy"))
+        elif kind == "ListAgg" and (orders := orders_of(c, function)):
+            not_null = c.is_not_null(arguments[0])
+            found.append(_Choice(arguments[0], [*tests, not_null], sorted_by=[order.child() for order in orders]))
+        elif kind == "ApproximatePercentile":
+            # Its summary holds every value until twice its error of all of them is one value or more.
+            most = int(c.fields(function)["accuracyExpression"].eval(None)) // 2
+            found.append(_Choice(arguments[0], [*tests, c.is_not_null(arguments[0])], most=most))
         elif makes_order(c, function):
             return None
     return found
