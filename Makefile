@@ -15,8 +15,9 @@ BENCHES := sql crossing capture tpcds rdd watch catalog diagnose explain actors 
 
 # Tests that need other programs, or executors, sessions and runs of pytest of their own: real, and slower than the rest.
 SERVICES := tests/session/test_elsewhere.py tests/session/test_yesterday.py tests/session/test_connect.py \
+	tests/sql/test_written_elsewhere.py tests/crossing/test_elsewhere.py tests/debug/test_scripts.py tests/debug/test_fixture_runs.py \
 	tests/rdd/test_faults.py tests/watch/test_world.py tests/watch/test_never_hurts.py \
-	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/rdd/test_pyspark_doctests.py \
+	tests/serve/test_serve_process.py tests/serve/test_row_commands.py tests/serve/test_schema.py tests/rdd/test_pyspark_doctests.py \
 	tests/test_lanes.py tests/test_examples_are_the_same.py tests/page
 # `make test WITH=services` runs them too, in a lane beside the others, while these compute.
 BESIDE = $(if $(filter services,$(WITH)),--beside $(SERVICES))
@@ -34,7 +35,7 @@ help:
 	@echo "make demo       the story: a strange total, traced to its log lines"
 	@echo "make test       the tests, in three lanes side by side; WITH=services has those of test-processes in a fourth"
 	@echo "make test-services  tests that start servers, clusters and sessions of their own: the next three"
-	@echo "make test-processes  databases, brokers, browsers, separate executors: what CI runs of them"
+	@echo "make test-processes  databases, brokers, browsers, separate executors, programs with sessions of their own: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
 	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5, LAKES=4.2)"

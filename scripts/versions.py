@@ -48,7 +48,7 @@ SAMPLE = {
     ],
     "captured results and writes": [
         "tests/sql/test_capture.py::test_uncertain_results_are_traced_as_they_came_out",
-        "tests/sql/test_capture_writes.py::test_through_two_tables_of_another_process",
+        "tests/sql/test_written_elsewhere.py",
         "tests/sql/test_capture_writes.py::test_tables_and_partitions",
     ],
     "RDDs": ["tests/rdd/test_flow.py"],

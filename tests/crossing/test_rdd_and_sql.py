@@ -1,14 +1,11 @@
-"""From queries into programs of RDDs and back, in one process and in several."""
+"""From queries into programs of RDDs and back; test_elsewhere.py does so in several processes."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from operator import add
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 import whence
 from whence.debug.trace import Trace
@@ -92,37 +89,6 @@ def test_files_that_an_rdd_saved(w: whence.Session, text: Path, tmp_path: Path) 
     pairs = trace.associations().collect()
     assert {row.source for row in pairs} == {"in.txt"}
     assert len(pairs) == 2
-
-
-PROGRAM = """
-import sys
-from operator import add
-from pyspark.sql import SparkSession
-import whence
-store, text, saved = sys.argv[1:]
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-with whence.attach(spark, store=store) as w:
-    pairs = w.context.textFile(text, 1).map(lambda line: (line.split()[0], int(line.split()[1])))
-    pairs.reduceByKey(add, 1).map(lambda pair: f"{pair[0]},{pair[1]}").saveAsTextFile(saved)
-spark.stop()
-"""
-
-
-def test_files_that_another_process_saved(spark: SparkSession, text: Path, tmp_path: Path) -> None:
-    saved, store = str(tmp_path / "saved"), str(tmp_path / "store")
-    subprocess.run([sys.executable, "-c", PROGRAM, store, str(text), saved], check=True, capture_output=True)
-    with whence.attach(spark, store=store) as w:
-        report = spark.read.schema("k string, total int").csv(saved)
-        trace = w.backward(report.where("total < 0"))
-        assert lines_of(trace) == ["b -9", "b 2"]
-        assert trace.notes == ()
-        verdict = trace.verify()
-        assert not verdict.ok, "a program that is not here cannot be run again"
-        assert "another process" in str(verdict) or "not here" in str(verdict)
-        with pytest.raises(whence.WhenceError, match="run again"):
-            trace.exclude()
-        words = w.context.textFile(saved).filter(lambda line: line.startswith("c"))
-        assert lines_of(w.backward(words)) == ["c 4"]
 
 
 def test_lines_that_a_query_wrote(w: whence.Session, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import udf
 
 import whence
-from releases import has, since
+from releases import since
 from whence.debug.guard.culprit import Culprit
 from whence.debug.guard.sql import SqlSearch
 
@@ -126,23 +124,6 @@ def test_the_row_its_place_and_the_expression(w: whence.Session, orders: DataFra
         assert {row.n for row in rows} == {row.n for row in good}
     else:
         assert sorted_rows(rows) == sorted_rows(good)
-
-
-def test_a_script_fails_alone(w: whence.Session, orders: DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What users have, and the suite leaves out (jvm.py): the place of each operation.
-    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", True, raising=False)
-    w.spark.conf.set("spark.sql.dataFrameQueryContext.enabled", "true")
-    culprit = guarded(w, orders.select(orders.amount.cast("int")).toPandas)
-    w.spark.conf.set("spark.sql.dataFrameQueryContext.enabled", "false")
-    assert culprit.record.amount == "5x7"
-    assert ("cast" in culprit.traceback) == has(
-        "4.0"
-    )  # where it stands in the program, which older Spark does not note
-    assert culprit.script is not None
-    ran = subprocess.run([sys.executable, str(culprit.script)], capture_output=True, text=True, check=False)
-    assert ran.returncode != 0
-    assert "CAST_INVALID_INPUT" in ran.stderr
-    assert "'5x7'" in ran.stderr
 
 
 def test_pairs_of_rows_and_groups(w: whence.Session, orders: DataFrame) -> None:

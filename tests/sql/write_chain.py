@@ -1,4 +1,4 @@
-"""Run by test_capture_writes.py as another process: one job of a chain, under capture."""
+"""Run by test_written_elsewhere.py as another process: one job of a chain, under capture."""
 
 from __future__ import annotations
 
