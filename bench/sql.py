@@ -11,11 +11,13 @@
 - many: as backward, for 10,000 rows of the result at once (Q3 and Q10 without their LIMIT), against that query.
 - print, why_not, dropped, verify, influence: looking at a trace (looking.py); print also against the trace alone.
 
-`--scaling 0.1 1 3` measures backward alone at these scale factors, side by side.
+`--scaling 0.1 1 3` measures backward alone at these scale factors, side by side; `--no-looks` leaves out the last two,
+`many` and `print` to `influence`, which take half of the time.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from dataclasses import dataclass
 from statistics import median
@@ -167,6 +169,9 @@ def main() -> None:
     parser = harness.arguments("TPC-H: the cost of attaching, and of a trace of one row", rounds=7, warmup=2)
     parser.add_argument("--sf", type=float, default=1, help="scale factor")
     parser.add_argument("--only", nargs="*", help="queries, such as q1 q3")
+    parser.add_argument(
+        "--looks", action=argparse.BooleanOptionalAction, default=True, help="many rows at once, and looking at a trace"
+    )
     parser.add_argument("--scaling", type=float, nargs="*", help="backward alone at these scale factors")
     asked = parser.parse_args()
 
@@ -178,21 +183,22 @@ def main() -> None:
     tpch.register(spark, asked.sf)
     texts = tpch.queries()
     rows, raw, labels = [], {}, []
-    looks: dict[str, list[float]] = {column: [] for column in looking.COLUMNS}
+    columns = looking.COLUMNS if asked.looks else ()
+    looks: dict[str, list[float]] = {column: [] for column in columns}
     ratios: dict[str, list[float]] = {"attached": [], "backward": [], "seen": [], "forward": []}
     later: dict[str, list[float]] = {"backward": [], "forward": []}
     few, more = min(asked.rounds, _LOOKS), min(asked.warmup, 1)
-    with harness.progress("TPC-H", len(cases) * (5 * (asked.warmup + asked.rounds) + 6 * (few + more))) as tick:
+    ticks = 5 * (asked.warmup + asked.rounds) + (6 * (few + more) if asked.looks else 0)
+    with harness.progress("TPC-H", len(cases) * ticks) as tick:
         for case in cases:
             runner = Runner(spark, case, texts[case.query].text)
             found = harness.interleaved(
                 runner.ways(), asked.rounds, asked.warmup, lambda way, name=case.query: tick(f"{name} {way}")
             )
-            looked = harness.interleaved(
-                looking.Looks(runner).ways(), few, more, lambda way, name=case.query: tick(f"{name} {way}")
-            )
-            told = looking.ratios(looked)
-            for column in looking.COLUMNS:
+            ways = looking.Looks(runner).ways() if asked.looks else {}
+            looked = harness.interleaved(ways, few, more, lambda way, name=case.query: tick(f"{name} {way}"))
+            told = looking.ratios(looked) if asked.looks else {}
+            for column in columns:
                 looks[column].append(told[column])
             for way in ratios:
                 ratios[way].append(found[way].over(found["query"]))
@@ -202,17 +208,19 @@ def main() -> None:
             }
             for way, ratio in again.items():
                 later[way].append(ratio)
-            rows.append((*_row(case, runner, found, again), *[f"{told[c]:.2f}x" for c in looking.COLUMNS]))
+            rows.append((*_row(case, runner, found, again), *[f"{told[c]:.2f}x" for c in columns]))
             labels.append(case.query.upper())
             raw[case.query] = {name: measured.seconds for name, measured in found.items()} | {
                 "next": runner.next,
                 "looks": {name: measured.seconds for name, measured in looked.items()},
             }
-    told_of_many = looking.influence(spark, few, more)
-    many = _many(spark, [case for case in cases if case.query in ("q3", "q10")], texts, asked)
+    told_of_many = looking.influence(spark, few, more) if asked.looks else None
+    with_many = [case for case in cases if case.query in ("q3", "q10")] if asked.looks else []
+    many = _many(spark, with_many, texts, asked)
     spark.stop()
 
     attached, backward, seen, forward = (median(ratios[way]) for way in ("attached", "backward", "seen", "forward"))
+    worst_many = max((ratio for _, ratio in many.values()), default=0)
     next_back, next_forth = (median(later[way]) for way in ("backward", "forward"))
     result = Result(
         name="sql",
@@ -223,9 +231,9 @@ def main() -> None:
             f"(wanted {WORST}), of what was computed in the session {seen:.2f}x, "
             f"next {next_back:.2f}x (wanted {NEXT_BACKWARD}), "
             f"forward {forward:.2f}x (wanted {FORWARD}), "
-            f"next {next_forth:.2f}x (wanted {NEXT_FORWARD}); "
-            f"{MANY:,} rows at once {max((x for _, x in many.values()), default=0):.2f}x (promised {MANY_LIMIT}); "
-            + looking.summary(looks, told_of_many)
+            f"next {next_forth:.2f}x (wanted {NEXT_FORWARD})"
+            + (f"; {MANY:,} rows at once {worst_many:.2f}x (promised {MANY_LIMIT})" if many else "")
+            + ("" if told_of_many is None else "; " + looking.summary(looks, told_of_many))
         ),
         columns=(
             "query",
@@ -239,7 +247,7 @@ def main() -> None:
             "forward",
             "next",
             "witnesses",
-            *looking.COLUMNS,
+            *columns,
         ),
         rows=rows,
         figures={
@@ -253,7 +261,7 @@ def main() -> None:
             "worst forward": max(ratios["forward"]),
             **{f"many {query}": ratio for query, (_, ratio) in many.items()},
             **{column: median(values) for column, values in looks.items()},
-            "influence": told_of_many[2],
+            **({} if told_of_many is None else {"influence": told_of_many[2]}),
         },
         notes=(
             f"{asked.rounds} rounds after {asked.warmup} to warm up, one process, ways in alternating order; "
@@ -261,10 +269,17 @@ def main() -> None:
             "backward and forward answer for one row, with nothing recorded beforehand, as the first question of their "
             "session; seen is the same of a report that this session has computed before; "
             "next is the second question, about another row (forward: from the same one): what the first one "
-            "computed and the second needs too is known then. "
-            f"print, why_not, dropped and verify are medians of {few} rounds after {more}: from the question until the "
-            "trace is printed with the first rows of every source; where a row that reached the result, and the first "
-            "row of the source, dropped out; the proof of a trace that was found and counted.",
+            "computed and the second needs too is known then.",
+            *(
+                [
+                    f"print, why_not, dropped and verify are medians of {few} rounds after {more}: from the question "
+                    "until the trace is printed with the first rows of every source; where a row that reached the "
+                    "result, and the first row of the source, dropped out; the proof of a trace that was found and "
+                    "counted."
+                ]
+                if asked.looks
+                else []
+            ),
             *[
                 f"{query.upper()} without its LIMIT, {picked:,} rows traced at once: {ratio:.2f}x that query's time."
                 for query, (picked, ratio) in many.items()

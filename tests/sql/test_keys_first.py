@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import whence
 from whence.spark.catalyst import Catalyst as Plans
-from whence.sql import computed_before, left_first
+from whence.sql import both_sides, computed_before, evaluation, left_first
 from whence.sql.verify import compare, unsorted
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -78,6 +78,25 @@ def test_a_group_of_groups_is_asked_for_by_what_these_count(
         numbers.append(len(scans))
     if rows > 3:
         assert numbers[:3] == [1, 1, 1]  # the join, for all groups
+
+
+@pytest.mark.parametrize("most", [both_sides.MOST, 0])
+@pytest.mark.parametrize("join", ["things t left join items i", "things t join items i", "items i right join things t"])
+def test_many_keys_are_sent_to_both_sides_of_a_join(
+    w: whence.Session, spark: SparkSession, scans: list[str], monkeypatch: pytest.MonkeyPatch, join: str, most: int
+) -> None:
+    monkeypatch.setattr(computed_before, "WIDE_ROWS", 3)
+    monkeypatch.setattr(evaluation, "FEW", 1)
+    monkeypatch.setattr(both_sides, "MOST", most)
+    text = COUNTS.replace("things t left join items i", join)
+    keys = {k for k, n in times().items() if n == 11 or (n == 0 and join != "things t join items i")}
+    trace = w.backward(spark.sql(text).where("n in (0, 11)"))
+    assert {row.k for row in trace["things"].collect()} == keys
+    assert {row.id for row in trace["items"].collect()} == {i for i, _, k in ITEMS if k in keys}
+    assert trace.exact
+    assert trace.verify()
+    # The keys are joined with the side that has them in the query, and with the other one.
+    assert sum(text.count("Join LeftSemi") for text in scans[-1:]) == (2 if most else 1)
 
 
 @pytest.mark.parametrize("rows", [computed_before.WIDE_ROWS, 3])

@@ -83,6 +83,24 @@ def test_of_a_source_that_is_gone_nothing_is_told_though_its_rows_are_known(
         w.backward(asked)
 
 
+def test_the_files_that_a_query_reads_are_told_at_once(w: whence.Session, spark: SparkSession, tables: Path) -> None:
+    c = w._plans()
+
+    def listed(df: DataFrame) -> list[object] | None:
+        found = c.listed_below(c.plan_of(df))
+        assert found is None or found == [c.files_of(leaf) for leaf in c.file_leaves(c.plan_of(df))]
+        return found
+
+    assert len(listed(spark.sql("select * from items where k in (select k from things) union all select 1, 2, 3"))) == 2
+    write(spark, tables / "more" / "items", [(60, 1, 1)], SCHEMAS["items"])
+    spark.table("items").write.mode("append").parquet(str(tables / "more" / "items"))
+    (files,) = listed(spark.read.parquet(str(tables / "more" / "items")))
+    assert len(files) == 2
+    assert listed(spark.range(3)) is None
+    rows = spark.createDataFrame(spark.sparkContext.parallelize([(1, 2, 3)]), SCHEMAS["items"])
+    assert listed(spark.read.parquet(str(tables / "items")).union(rows)) is None
+
+
 @pytest.mark.parametrize("name", ["b", "c", "no such"])
 def test_another_group_is_taken_from_what_is_known(
     w: whence.Session, spark: SparkSession, tables: Path, computed: list[object], name: str
@@ -390,13 +408,13 @@ def test_the_rows_that_a_question_starts_from_are_looked_for_once(
     w: whence.Session, spark: SparkSession, tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    looked_for = computed_before._versions
+    looked_for = computed_before._Reads
 
     def noting(*args: object) -> object:
         asked.append(len(w._plans().memory.few))
         return looked_for(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(computed_before, "_versions", noting)
+    monkeypatch.setattr(computed_before, "_Reads", noting)
     k = first_three()[0]
     seed = f"id = {next(i for i, _, of in ITEMS if of == k)}"
     for _ in range(3):

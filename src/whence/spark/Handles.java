@@ -7,6 +7,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
@@ -16,11 +17,16 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
@@ -148,6 +154,54 @@ public final class Handles {
             told.append(i == 0 ? "" : "\n").append(path.toUri().toString());
         }
         return told.toString();
+    }
+
+    /**
+     * The files that a plan reads, as they are listed at the moment, in its subqueries too: of each scan, from left to right, its
+     * number of files, and then a line for each (length, time, path). Null where something is read that is not listed
+     * beforehand, or that is neither a file nor stands in the plan; empty where only rows are read that stand in it.
+     */
+    public String listed(Object plan) {
+        LogicalPlan query = (LogicalPlan) plan;
+        StringBuilder told = new StringBuilder();
+        boolean all = listed(query, told);
+        if (all && query.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION())) {
+            scala.collection.Iterator subqueries = query.subqueriesAll().iterator();
+            while (all && subqueries.hasNext()) {
+                all = listed((LogicalPlan) subqueries.next(), told);
+            }
+        }
+        return all ? told.toString() : null;
+    }
+
+    private static boolean listed(LogicalPlan plan, StringBuilder told) {
+        scala.collection.Iterator leaves = plan.collectLeaves().iterator();
+        while (leaves.hasNext()) {
+            Object leaf = leaves.next();
+            if (leaf instanceof LocalRelation || leaf instanceof Range || leaf instanceof OneRowRelation) {
+                continue;
+            }
+            Object relation = leaf instanceof LogicalRelation ? ((LogicalRelation) leaf).relation() : null;
+            FileIndex index = relation instanceof HadoopFsRelation ? ((HadoopFsRelation) relation).location() : null;
+            if (index == null || index.getClass() != InMemoryFileIndex.class) { // formats with a log have others
+                return false;
+            }
+            List files = new ArrayList();
+            scala.collection.Iterator all = ((InMemoryFileIndex) index).allFiles().iterator();
+            while (all.hasNext()) {
+                FileStatus one = (FileStatus) all.next();
+                String path = one.getPath().toString();
+                if (path.indexOf('\n') >= 0) {
+                    return false;
+                }
+                files.add("\n" + one.getLen() + '\t' + one.getModificationTime() + '\t' + path);
+            }
+            told.append(told.length() == 0 ? "" : "\n").append(files.size());
+            for (int i = 0; i < files.size(); i++) {
+                told.append(files.get(i));
+            }
+        }
+        return true;
     }
 
     /** What a file system says of all that is in a directory. */

@@ -215,6 +215,20 @@ class Files(ABC):
             found.update(self.list_files(root))
         return found
 
+    def listed_below(self, plan: Plan) -> list[Listing] | None:
+        """The files of each scan of a plan as they are listed now, from left to right, in one round trip. None where it
+        reads no files, or others than Spark has listed."""
+        handles = handles_for(plan)
+        told = None if handles is None else handles.listed(plan)
+        lines = str(told).split("\n") if told else []
+        found: list[Listing] = []
+        while lines:
+            count = int(lines[0])
+            files = [line.split("\t", 2) for line in lines[1 : count + 1]]
+            found.append({path: (int(length), int(modified)) for length, modified, path in files})
+            lines = lines[count + 1 :]
+        return found or None
+
     def _listed(self, files: JavaObject) -> Listing:
         """A sequence of statuses, in one round trip."""
         return {path: (length, modified) for path, _, length, modified in self._parsed(files)}

@@ -13,6 +13,8 @@ from contextlib import suppress
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from whence.model.once import once
+from whence.spark.statuses import Listing
 from whence.sql import facts
 from whence.sql.catalyst import Attr, Catalyst, Kept, Plan, class_name
 from whence.sql.memory import Few, Recent, Versions
@@ -35,11 +37,12 @@ def computed(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None)
 
 def computed_rows(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None) -> Kept:
     """The same, with their number."""
-    versions = _versions(c, c.leaves(plan))
+    reads = _Reads(c, plan)
+    versions = reads.versions
     known = None if versions is None else _known(c, plan, versions)
     if known is None or known.rows is None:
         rows = c.keep(plan if quicker is None else quicker())
-        if versions is None or not _are_still_read(c, c.leaves(plan)):
+        if versions is None or not reads.are_still_read():
             return rows
         known = _remember(c, plan, versions, rows)
     assert known.rows is not None
@@ -53,13 +56,14 @@ def rows_for_next(c: Catalyst, plan: Plan) -> Kept:
 
 def few_rows(c: Catalyst, plan: Plan) -> list[tuple[object, ...]]:
     """The rows of a query that gives few, as Python has them: computed now, or told to an earlier question."""
-    versions = None if c.has_user_functions(plan) else _versions(c, c.leaves(plan))
+    reads = _Reads(c, plan)
+    versions = None if c.has_user_functions(plan) else reads.versions
     settings = c.settings()
     for known in list(c.memory.few) if versions is not None else ():
         if known.files == versions and known.settings == settings and known.query.sameResult(plan):
             return known.rows
     rows = [tuple(row) for row in c.frame(plan).collect()]
-    if versions is not None and _are_still_read(c, c.leaves(plan)):
+    if versions is not None and reads.are_still_read():
         c.memory.few.insert(0, Few(plan, versions, settings, rows))
         del c.memory.few[MOST:]
     return rows
@@ -68,14 +72,14 @@ def few_rows(c: Catalyst, plan: Plan) -> list[tuple[object, ...]]:
 def wide(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None, most: int | None = None) -> Kept | None:
     """The same, of rows of which only some are needed now; None where they are too many for that: `most`, if less."""
     most = WIDE_ROWS if most is None else min(most, WIDE_ROWS)
-    leaves = c.leaves(plan)
-    versions = _versions(c, leaves)
-    if versions is None or sum(_length(c, leaf) for leaf in leaves) > WIDE_BYTES:
+    reads = _Reads(c, plan)
+    versions = reads.versions
+    if versions is None or reads.length() > WIDE_BYTES:
         return None
     known = _known(c, plan, versions)
     if known is None:
         rows = _all_of(c, plan if quicker is None else quicker(), most)
-        if not _are_still_read(c, leaves):
+        if not reads.are_still_read():
             return None if rows is None else _under(c, rows, c.output(plan))
         known = _remember(c, plan, versions, rows)
     return None if known.rows is None else _under(c, known.rows, c.output(plan))
@@ -115,29 +119,51 @@ def _total(recent: Iterable[Recent]) -> int:
     return sum(known.rows.total for known in list(recent) if known.rows is not None)
 
 
-def _versions(c: Catalyst, leaves: Sequence[Plan]) -> Versions | None:
-    """Of the files that a query reads; None where its rows are not remembered: they are at hand, or may be others the
-    next time."""
-    at_hand = all(class_name(leaf) == "LocalRelation" for leaf in leaves)
-    if at_hand or not all(_is_fixed(c, leaf) for leaf in leaves):
-        return None
-    found: list[frozenset[tuple[str, int, int, str]]] = []
-    for leaf in leaves:
-        version = c.version_of(leaf)
-        if version is not None:
-            columns = "" if c.is_file_scan(leaf) else c.schema_number(leaf)  # Delta's are of the version
-            found.append(frozenset({(f"{version.place}@{version.table}", version.number, 0, columns)}))
-        elif c.is_file_scan(leaf):
-            found.append(frozenset((path, *about) for path, about in c.versions_of(c.files_of(leaf)).items()))
-    # A file without a mark is no longer the one that was listed.
-    whole = all(mark or not modified for files in found for _, _, modified, mark in files)
-    return tuple(found) if whole else None
+class _Reads:
+    """What a query reads."""
+
+    def __init__(self, c: Catalyst, plan: Plan) -> None:
+        self._c = c
+        self._listed = c.listed_below(plan)
+        # Mostly it is files that Spark has listed, and there is no need to look at each leaf.
+        self._leaves = c.leaves(plan) if self._listed is None else []
+
+    @once
+    def versions(self) -> Versions | None:
+        """Of the files; None where the query's rows are not remembered: they are at hand, or may be others the next
+        time."""
+        c, found = self._c, []
+        if self._listed is not None:
+            found = [_with_marks(c, files) for files in self._listed]
+        at_hand = all(class_name(leaf) == "LocalRelation" for leaf in self._leaves)
+        if self._listed is None and (at_hand or not all(_is_fixed(c, leaf) for leaf in self._leaves)):
+            return None
+        for leaf in self._leaves:
+            version = c.version_of(leaf)
+            if version is not None:
+                columns = "" if c.is_file_scan(leaf) else c.schema_number(leaf)  # Delta's are of the version
+                found.append(frozenset({(f"{version.place}@{version.table}", version.number, 0, columns)}))
+            elif c.is_file_scan(leaf):
+                found.append(_with_marks(c, c.files_of(leaf)))
+        # A file without a mark is no longer the one that was listed.
+        whole = all(mark or not modified for files in found for _, _, modified, mark in files)
+        return tuple(found) if whole else None
+
+    def are_still_read(self) -> bool:
+        """Whether Spark still reads these versions of tables: of one that went on meanwhile, it may have read the
+        next."""
+        found = ((leaf, self._c.version_of(leaf)) for leaf in self._leaves)
+        return all(version is None or self._c.reads_version_now(leaf, version.number) for leaf, version in found)
+
+    def length(self) -> float:
+        """In bytes."""
+        if self._listed is not None:
+            return sum(length for files in self._listed for length, _ in files.values())
+        return sum(_length(self._c, leaf) for leaf in self._leaves)
 
 
-def _are_still_read(c: Catalyst, leaves: Sequence[Plan]) -> bool:
-    """Whether Spark still reads these versions of tables: of one that went on meanwhile, it may have read the next."""
-    found = ((leaf, c.version_of(leaf)) for leaf in leaves)
-    return all(version is None or c.reads_version_now(leaf, version.number) for leaf, version in found)
+def _with_marks(c: Catalyst, files: Listing) -> frozenset[tuple[str, int, int, str]]:
+    return frozenset((path, *about) for path, about in c.versions_of(files).items())
 
 
 def _length(c: Catalyst, leaf: Plan) -> float:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.progress import working
-from whence.sql import branches
+from whence.sql import both_sides, branches
 from whence.sql.blocks import (
     Block,
     Link,
@@ -401,6 +401,8 @@ def _look_up(evaluation: Evaluation, link: Lookup, there: Plan, among: Kept | No
         values = few[0][: len(link.keys)]
         known = {id_of(key): c.literal(value, key) for key, value in zip(link.keys, values, strict=True)}
         _descend(evaluation, link.block, c.conjunction([*_hints(c, link, few), c.substitute(link.condition, known)]))
+    elif link.equalities and not carried and few is None and among is not None and among.total <= both_sides.MOST:
+        _follow(evaluation, link.block, _sent(evaluation, link, asked))
     else:
         if carried or among is None or not among.local:
             asked = c.distinct(asked)
@@ -415,6 +417,21 @@ def _joined(evaluation: Evaluation, link: Lookup, asked: Plan, few: Few | None, 
         below = c.filter(c.conjunction(hints), below) if hints else below
         asked = c.plan_of(F.broadcast(c.frame(asked)))
     return c.join(below, asked, "inner" if carried else "leftsemi", link.condition)
+
+
+def _sent(evaluation: Evaluation, link: Lookup, asked: Plan) -> Plan:
+    """The same, where the asked keys are so many that they are sent as they are."""
+    c = evaluation.c
+
+    def restrict(side: Plan, same: Sequence[tuple[Expr, int]]) -> Plan:
+        sent = [(column, link.equalities[number][0]) for column, number in same]
+        names = [c.alias(key, "whence_key") for _, key in sent]
+        tests = [c.equal(column, name.toAttribute()) for (column, _), name in zip(sent, names, strict=True)]
+        return c.join(side, c.plan_of(F.broadcast(c.frame(c.project(names, asked)))), "leftsemi", c.conjunction(tests))
+
+    keys = [expr for _, expr in link.equalities]
+    below = both_sides.on_both_sides(c, evaluation.rows_of(link.block), keys, restrict)
+    return c.join(below, c.plan_of(F.broadcast(c.frame(asked))), "leftsemi", link.condition)
 
 
 def all_survive(c: Catalyst, keys: Sequence[Attr], values: Sequence[object]) -> bool:
