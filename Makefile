@@ -1,7 +1,7 @@
 # Everything a developer runs. Each target makes .venv by itself, from PyPI, with a Java when the machine has none.
 
 PYTHON3 ?= python3
-# The Spark that Delta and Iceberg are tried with: 4.0 or 3.5; 4.2 has Delta alone.
+# The Spark that Delta and Iceberg are tried with: 4.0, 4.1 or 3.5; 4.2 has Delta alone.
 LAKES ?= 4.0
 BIN := .venv/bin
 # Some environments tell Python to keep nothing that it has compiled. Hundreds of programs are started here, and each would
@@ -38,7 +38,7 @@ help:
 	@echo "make test-processes  databases, brokers, browsers, separate executors, programs with sessions of their own: what CI runs of them"
 	@echo "make test-cluster  a standalone cluster, and stores on S3 and HDFS"
 	@echo "make test-page  builds the web page (ui/) and tests it in chromium"
-	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5, LAKES=4.2)"
+	@echo "make test-lakes Delta and Iceberg, in an environment of their own with a Spark that they link with (LAKES=3.5, LAKES=4.1, LAKES=4.2)"
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"

@@ -35,6 +35,17 @@ def test_executors_lack_whence(found: dict[str, Any]) -> None:
     assert found["everything"]["executors have whence"] == [False]
 
 
+def test_executors_that_come_and_go(found: dict[str, Any]) -> None:
+    """Dynamic allocation: what captured is gone when the question comes, and others answer it."""
+    assert found["everything"]["allocation"] == {
+        "counts": {letter: sum(line[-1] == letter for line in LINES) for letter in "ce"},
+        "came": True,
+        "all gone": True,
+        "witnesses": sorted(line for line in LINES if line[-1] == "e"),
+        "others came": True,
+    }
+
+
 def test_sql_when_an_executor_is_lost(found: dict[str, Any]) -> None:
     assert found["everything"]["sql"] == {
         "killed": True,

@@ -12,6 +12,10 @@ from pyspark.sql import SparkSession
 
 import maven
 
+# What Delta 4.4.0 is made of beside its main jar.
+_BESIDE_DELTA = tuple(
+    f"io.delta:delta-{name}:4.4.0" for name in ("storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
+)
 # By release of Spark; delta-spark names what it needs beside, but Spark's own jars come with PySpark.
 JARS = {
     "3.5": (
@@ -24,13 +28,12 @@ JARS = {
         "io.delta:delta-storage:4.0.1",
         "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",
     ),
-    "4.2": (
-        "io.delta:delta-spark_4.2_2.13:4.4.0",
-        *(
-            f"io.delta:delta-{name}:4.4.0"
-            for name in ("storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
-        ),
+    "4.1": (
+        "io.delta:delta-spark_4.1_2.13:4.4.0",
+        *_BESIDE_DELTA,
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
     ),
+    "4.2": ("io.delta:delta-spark_4.2_2.13:4.4.0", *_BESIDE_DELTA),
 }
 RELEASE = pyspark.__version__.rsplit(".", 1)[0]
 HAS_ICEBERG = any("iceberg" in name for name in JARS.get(RELEASE, ()))

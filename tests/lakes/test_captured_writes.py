@@ -116,6 +116,70 @@ def test_a_table_that_is_replaced(shop: Shop) -> None:
     assert shop.traced() == {"two": [(3, "c")]}
 
 
+def test_fields_of_a_struct_that_were_added(shop: Shop) -> None:
+    """Rows of before cannot be told under the fields of now: the trace ends, and says so."""
+    one = shop.file("one", [(1, (1, "x")), (2, (2, "y"))], "id bigint, s struct<a: int, b: string>")
+    shop.spark.sql(
+        f"CREATE TABLE {shop.table} (id bigint, s struct<a: int, b: string>) USING {shop.kind} {RENAMING[shop.kind]}"
+    )
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    shop.spark.sql(f"ALTER TABLE {shop.table} ADD COLUMN s.c int")
+    trace = shop.later.backward(shop.spark.table(shop.table).where("s.c IS NULL AND id = 1"))
+    assert told(trace) == {"sales": [(1, (1, "x", None))]}
+    assert "other fields" in trace.ended[0]
+    assert trace.verify().ok
+    shop.spark.sql(f"ALTER TABLE {shop.table} DROP COLUMN s.b")
+    shop.spark.sql(f"ALTER TABLE {shop.table} DROP COLUMN s.c")
+    shop.spark.sql(f"ALTER TABLE {shop.table} ADD COLUMN s.b string")
+    df = shop.spark.table(shop.table)
+    assert [tuple(row.s) for row in df.collect()] == [(1, None), (2, None)]
+    # The same fields by their names, but another one.
+    with pytest.raises(whence.NonDeterministic, match="does not give the rows"):
+        told(shop.later.backward(df.where("s.b = 'y'")))
+
+
+def test_a_dataframe_whose_table_went_on(shop: Shop) -> None:
+    """What it shows by now is what is traced, or that is refused: also where the trace goes on through the table."""
+    one, two = shop.file("one", [(1, "a"), (2, "b")]), shop.file("two", [(3, "c")])
+    shop.create()
+    with shop.w.capture():
+        one.writeTo(shop.table).append()
+    other = shop.spark.newSession()
+    for command in (
+        f"INSERT INTO {shop.table} VALUES (9, 'z')",
+        f"UPDATE {shop.table} SET v = 'x' WHERE id = 1",
+        back_to_the_first(shop),
+    ):
+        df = shop.spark.table(shop.table)
+        groups = df.groupBy("v").count()
+        other.sql(command)
+        for asked in (df, groups):
+            try:
+                trace = shop.w.backward(asked)
+                found = told(trace)
+            except whence.SourceChanged:
+                continue
+            assert sum(map(len, found.values())) == sum(row["count"] for row in groups.collect()), command
+            shown = {row.v for row in asked.collect()}
+            assert {row[1] for rows in found.values() for row in rows} == shown, command
+        shop.spark.catalog.refreshTable(shop.table)
+    assert shop.rows() == [(1, "a"), (2, "b")]
+    # Files that were only rewritten hold the same rows, which are told by what they were made from.
+    with shop.w.capture():
+        two.writeTo(shop.table).append()
+    df = shop.spark.table(shop.table)
+    compact(shop)
+    assert told(shop.w.backward(df.where("id > 1"))) == {"one": [(2, "b")], "two": [(3, "c")]}
+
+
+def back_to_the_first(shop: Shop) -> str:
+    if shop.kind == "delta":
+        first = shop.spark.sql(f"DESCRIBE HISTORY {shop.table}").where("version = 1").first()
+        return f"RESTORE TABLE {shop.table} TO VERSION AS OF {1 if first is None else first.version}"
+    return f"CALL ice.system.rollback_to_snapshot('{shop.table.removeprefix('ice.')}', {snapshots(shop)[0]})"
+
+
 def test_groups_and_chance_in_sql(shop: Shop) -> None:
     """What such a query gave is written down, and what is written is made from that."""
     shop.file("one", [(1, "a"), (2, "a"), (3, "b")])

@@ -74,6 +74,18 @@ def test_a_row_that_was_deleted_since(w: whence.Session, table: str) -> None:
     assert rows(w.forward(was.where("rid = 0"), to=now).rows) == []
 
 
+def test_a_row_whose_file_was_rewritten_since(w: whence.Session, table: str) -> None:
+    """It is there, but told by another file: that it is not found is said to be no answer."""
+    was = w.spark.sql(f"SELECT * FROM {table} VERSION AS OF {first_version(w.spark, table)}")
+    w.spark.sql(f"INSERT INTO {table} VALUES (7, 7, 7)")
+    added = w.forward(was.where("rid = 0"), to=w.spark.table(table))
+    assert ([row[0] for row in rows(added.rows)], added.ended) == ([0], ())
+    w.spark.sql(f"UPDATE {table} SET n = 0 WHERE rid = 2")
+    rewritten = w.forward(was.where("rid = 0"), to=w.spark.table(table))
+    (note,) = rewritten.ended
+    assert (rows(rewritten.rows), "keeps no row ids" in note) == ([], True)
+
+
 def test_a_table_that_is_written_after_the_dataframe_was_made(w: whence.Session, table: str) -> None:
     df = w.spark.table(table)
     report = df.groupBy("k").count()

@@ -19,6 +19,7 @@ from whence.sql.catalyst import Attr, Catalyst
 from whence.sql.flow import SqlFlow
 from whence.sql.matching import matches, names_of
 from whence.sql.verify import require_same_rows
+from whence.sql.versions import told_anew
 
 
 def forward(seeds: Leg, to: Flow, crossings: Crossings, spark: SparkSession) -> Trace:
@@ -49,6 +50,7 @@ def _within_queries(seeds: Leg, flow: SqlFlow, to: SqlFlow, crossings: Crossings
     require_same_rows(lineage)
     require_same_rows(other)
     found = forwarding.seeds_of(lineage, shared) if shared else {}
+    ended += told_anew(other.c, lineage.readings, list(found))
     for site in between if start is not None and through else ():
         assert start is not None
         ids = arriving(crossings, to, site, start, widened, ended)

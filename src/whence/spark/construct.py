@@ -295,6 +295,10 @@ class Making(Contents):
         """`expr` in the type of `like`; NULL where it cannot be."""
         return getattr(getattr(self._exprs, "Cast$"), "MODULE$").apply(expr, like.dataType(), False)
 
+    def can_cast(self, expr: Expr, like: Attr) -> bool:
+        """Whether that is possible at all: of structs only between as many fields."""
+        return bool(getattr(getattr(self._exprs, "Cast$"), "MODULE$").canCast(expr.dataType(), like.dataType()))
+
     def text_is(self, attribute: Attr, text: str | None) -> Expr:
         """Whether a value is written as this text; None: whether it is NULL."""
         if text is None:

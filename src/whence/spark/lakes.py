@@ -317,6 +317,23 @@ class Lakes(Files):
             number = None if commit is None else commit.same_as
         return number == first
 
+    def rewrote_files(self, one: Plan, other: Plan) -> bool:
+        """Whether files of the older of two versions of a table are not in the newer one."""
+        if not self.is_iceberg(one):
+            numbers = [version.number for plan in (one, other) if (version := self.version_of(plan)) is not None]
+            older, newer = (one, other) if numbers[0] < numbers[1] else (other, one)
+            return not set(self.files(older)) <= set(self.files(newer))
+        told = [(self.sequence_of(leaf, version.number), version.number) for leaf in (one, other)
+                if (version := self.version_of(leaf)) is not None]  # fmt: skip
+        (_, first), (_, last) = sorted(told)
+        number: int | None = last
+        while number is not None and number != first:
+            commit = self.commit_of(one, number)
+            if commit is None or commit.removed:
+                return True
+            number = commit.before
+        return number != first
+
     # --- commits
 
     def commit_of(self, leaf: Plan, number: int) -> Commit | None:

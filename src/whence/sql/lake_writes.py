@@ -227,9 +227,10 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
         except NotRestored as why:
             passage.end(version.shown, f"its {replace(version, number=number).as_text}: {why}")
             base = None if not parts else c.open_version(replace(version, number=number))
-            if base is None:
+            under = None if base is None else _under(c, base, leaf, passage)
+            if under is None:
                 return None
-            parts.append(_under(c, base, leaf, passage))
+            parts.append(under)
             break
         number = before
     if not parts:  # a table without rows
@@ -330,8 +331,8 @@ def _as_called_now(c: Catalyst, written: Written, leaf: Plan, passage: Passage) 
     return replace(written, columns=columns, told=told)
 
 
-def _under(c: Catalyst, scan: Plan, leaf: Plan, passage: Passage) -> Plan:
-    """An older version, under the columns of a later one."""
+def _under(c: Catalyst, scan: Plan, leaf: Plan, passage: Passage) -> Plan | None:
+    """An older version, under the columns of a later one; None where one of them has other fields by now."""
     then, now = c.columns_told(scan), c.columns_told(leaf)
     names = {told[0]: name for name, told in then.items()}
     by_name: dict[str, Any] = {str(a.name()): a for a in c.output(scan)}
@@ -341,6 +342,8 @@ def _under(c: Catalyst, scan: Plan, leaf: Plan, passage: Passage) -> Plan:
         value = by_name.get(names.get(own, ""))
         if value is None:  # the table has got the column since, perhaps with a value for the rows that were there
             value, passage.unsure = c.null(attr), True
+        elif not c.can_cast(value, attr):
+            return None
         elif then[names[own]][1] != kind:
             value, passage.unsure = c.cast(value, attr), True
         columns.append(c.alias_as(value, attr))

@@ -215,6 +215,8 @@ class SqlLineage:
         leaves = {id(of_files(reading.leaf.plan)): reading.leaf for reading in reversed(self._builder.readings)}
         for leaf in leaves.values():
             require_unchanged(self.c, leaf, self._made)
+        for leaf in self.passage.followed:
+            require_unchanged(self.c, leaf, self._made, followed=True)
 
 
 def _only(df: DataFrame, columns: Sequence[str]) -> DataFrame:

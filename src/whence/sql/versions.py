@@ -9,7 +9,7 @@ cannot set. What is seen of a source at a question (inode, ETag, snapshot) holds
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from whence.model import SourceChanged
@@ -23,17 +23,19 @@ from whence.sql.sources import hive_files
 from whence.sql.tree import Node, with_below
 
 
-def require_unchanged(c: Catalyst, leaf: Node, made: int | None) -> None:
-    """Raise SourceChanged when a source is no longer what it was when the DataFrame was made (a time in ms)."""
+def require_unchanged(c: Catalyst, leaf: Node, made: int | None, *, followed: bool = False) -> None:
+    """Raise SourceChanged when a source is no longer what it was when the DataFrame was made (a time in ms).
+
+    `followed`: the way goes on to what its rows were made from, so nothing is told by its own files."""
     plan = leaf.plan
     if leaf.kind == "DataSourceV2Relation":
-        _require_same_snapshot(c, plan, made)
+        _require_same_snapshot(c, plan, made, followed)
     elif leaf.kind == "HiveTableRelation":
         _require_same_files(c, plan, hive_files(c, plan), made)
     elif c.is_file_scan(plan):
         snapshots = c.snapshots_of(plan)
         if snapshots is not None:
-            _require_same_version(c, plan, *snapshots)
+            _require_same_version(c, plan, *snapshots, followed)
         elif c.tells_files(plan):
             _require_same_listing(c, plan)
             _require_same_files(c, plan, c.files_of(plan), made)
@@ -77,37 +79,37 @@ def _require_no_files_gone(c: Catalyst, plan: Plan, made: int | None) -> None:
         raise SourceChanged(changed, "was changed")
 
 
-def _require_same_version(c: Catalyst, plan: Plan, planned: int, latest: int) -> None:
-    if planned != latest and not _same_rows(c, plan, planned, latest):
+def _require_same_version(c: Catalyst, plan: Plan, planned: int, latest: int, followed: bool) -> None:
+    if planned != latest and not _same_rows(c, plan, planned, latest, followed):
         (root,) = c.roots(plan)
         raise SourceChanged(root, "is gone" if latest < 0 else f"went on from version {planned} to {latest}")
 
 
-def _require_same_snapshot(c: Catalyst, plan: Plan, made: int | None) -> None:
+def _require_same_snapshot(c: Catalyst, plan: Plan, made: int | None, followed: bool) -> None:
     found = c.iceberg_snapshot(plan)
     if found is None:
         return
     number, at = found
     seen = remembered(plan, "seen", lambda: number)
     if number == seen:
-        if made is None or at <= made or _same_rows_as_at(c, plan, number, made):
+        if made is None or at <= made or _same_rows_as_at(c, plan, number, made, followed):
             return
-    elif _same_rows(c, plan, seen, number):
+    elif _same_rows(c, plan, seen, number, followed):
         return
     raise SourceChanged(str(plan.table().name()), f"has got a new snapshot ({number})")
 
 
-def _same_rows_as_at(c: Catalyst, plan: Plan, number: int, made: int) -> bool:
+def _same_rows_as_at(c: Catalyst, plan: Plan, number: int, made: int, followed: bool) -> bool:
     """The same since a moment in ms: whether all that came after it only rewrote files."""
-    commit = c.commit_of(plan, number) if c.row_ids_of(plan) is not None else None
+    commit = c.commit_of(plan, number) if followed or c.row_ids_of(plan) is not None else None
     while commit is not None and commit.at > made and commit.same_as is not None:
         commit = c.commit_of(plan, commit.same_as)
     return commit is not None and commit.at <= made
 
 
-def _same_rows(c: Catalyst, plan: Plan, first: int, last: int) -> bool:
+def _same_rows(c: Catalyst, plan: Plan, first: int, last: int, followed: bool) -> bool:
     """Whether only files were rewritten, of a table that keeps row ids: then every row is told as before."""
-    return c.row_ids_of(plan) is not None and c.same_rows_since(plan, first, last)
+    return (followed or c.row_ids_of(plan) is not None) and c.same_rows_since(plan, first, last)
 
 
 def require_cached_alike(c: Catalyst, plan: Plan) -> None:
@@ -128,6 +130,25 @@ def require_cached_alike(c: Catalyst, plan: Plan) -> None:
 
 
 # --- one dataset in several states
+
+
+def told_anew(c: Catalyst, rows: Sequence[ReadingPlace], query: Collection[ReadingPlace]) -> tuple[str, ...]:
+    """Why rows of one version may not be found in another: a table that keeps no row ids tells a row by its file, and a
+    file that was rewritten in between holds it as another row."""
+    found: dict[str, None] = {}
+    for there in query:
+        for here in rows:
+            if here.dataset.where != there.dataset.where or here.dataset.by_row_id:
+                continue
+            plans = here.leaf.plan, there.leaf.plan
+            versions = [c.version_of(plan) for plan in plans]
+            if None in versions or len({version.number for version in versions if version}) == 1:
+                continue
+            if c.rewrote_files(*plans):
+                name = here.dataset.name
+                why = "files were rewritten between the two versions that are read, and it keeps no row ids"
+                found[f"the trace ends at {name}: {why}, so the same row in another file counts as another one"] = None
+    return tuple(found)
 
 
 def states(c: Catalyst, places: Sequence[ReadingPlace]) -> list[list[ReadingPlace]]:

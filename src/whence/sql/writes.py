@@ -72,6 +72,8 @@ class Passage:
     unsure: bool = False
     chars: Mapping[str, str] = field(default_factory=dict)
     passed: int = 0
+    # The query's own leaves that were looked through and keep versions: what they show may have gone on since.
+    followed: list[Node] = field(default_factory=list)
     scans: plans.Scans = field(default_factory=plans.Scans)
     _writes: dict[str, list[Write]] = field(default_factory=dict)
 
@@ -464,8 +466,9 @@ def known(c: Catalyst, root: str, files: Files, attrs: Sequence[Attr], passage: 
     return _made_from(c, place, _writers(c, place, files, passage), attrs, passage)
 
 
-def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
-    """The query's tree with every table that a captured write made exchanged for the query that made it."""
+def looked_through(c: Catalyst, plan: Plan, passage: Passage, *, own: bool = True) -> Node:
+    """The query's tree with every table that a captured write made exchanged for the query that made it. `own`: whether
+    the query is the user's as it stands, and none of its tables was exchanged before."""
     tree = tree_of(c, c.normalise(put_back(c, plan)))
     if not _any_writes(c) and not any_streams(c):
         return tree
@@ -485,7 +488,10 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
             why = why_copied(c, node.plan)
             if why is None:
                 asked = passage.asked_files
-                return beneath(c, node.plan, passage, None if asked is None else partial(asked, tree, node))
+                below = beneath(c, node.plan, passage, None if asked is None else partial(asked, tree, node))
+                if own and below is not None and c.version_of(node.plan) is not None:
+                    passage.followed.append(node)
+                return below
             passage.end(_name(c.roots(node.plan)[0]), why)
             return None
         if node.kind == "View":
@@ -495,4 +501,4 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage) -> Node:
         return None
 
     new = rebuild(c, tree, replaced)
-    return tree if passage.passed == passed else looked_through(c, new, passage)
+    return tree if passage.passed == passed else looked_through(c, new, passage, own=False)

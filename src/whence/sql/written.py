@@ -103,6 +103,8 @@ def as_written(written: Written, attr: Attr) -> tuple[Expr, bool]:
     elif declared is not None:
         same = False
     if not source.dataType().equals(attr.dataType()):
+        if not c.can_cast(source, attr):
+            raise NotRestored(f"its column {attr.name()} has other fields by now")
         return c.cast(value, attr), False
     return value, same
 

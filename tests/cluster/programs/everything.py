@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from allocation import Executors
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from started import kill_this_executor, once, started
@@ -25,6 +26,21 @@ def has_whence(_: Any) -> bool:
     import importlib.util
 
     return importlib.util.find_spec("whence") is not None
+
+
+def of_allocation(w: whence.Session, executors: Executors, data: str) -> dict[str, Any]:
+    """A count is captured on executors that come for it and go when nothing is left to do; what it came from is asked
+    for when none of them is there any more."""
+    lines = w.context.textFile(f"{data}/lines.txt", 2)
+    endings = lines.map(lambda line: (line[-1], 1)).reduceByKey(lambda a, b: a + b, 2)
+    found: dict[str, Any] = {"counts": dict(sorted(endings.collect()))}
+    found["came"] = executors.until(lambda: bool(executors.came))
+    found["all gone"] = executors.until(lambda: not executors.here)
+    before = set(executors.came)
+    lineage = endings.filter(lambda kv: kv[0] == "e").getLineage()
+    found["witnesses"] = sorted(lineage.goBackAll().collect())
+    found["others came"] = executors.until(lambda: bool(set(executors.came) - before))
+    return found
 
 
 def of_sql(spark: SparkSession, w: whence.Session, home: Path, data: str) -> dict[str, Any]:
@@ -148,9 +164,14 @@ def main() -> None:
         "spark.speculation.quantile": "0.5",
         "spark.speculation.minTaskRuntime": "200ms",
     }
-    spark = started(master, python, Path(home), **speculation, **dict(a.split("=", 1) for a in sys.argv[6:]))
+    # An executor without work is given up, though another stage might have read again what it shuffled.
+    idle = {"spark.dynamicAllocation.shuffleTracking.timeout": "1s"}
+    settings = speculation | idle | dict(a.split("=", 1) for a in sys.argv[6:])
+    spark = started(master, python, Path(home), **settings)
+    executors = Executors(spark)
     found: dict[str, Any] = {"executors have whence": spark.sparkContext.parallelize([1], 1).map(has_whence).collect()}
     with whence.attach(spark, store=store) as w:
+        found["allocation"] = of_allocation(w, executors, data)
         found["rdds"] = of_rdds(w, Path(home), data)
         found["sql"] = of_sql(spark, w, Path(home), data)
         found["actors"] = of_actors(spark, w)
