@@ -103,3 +103,35 @@ def test_lines_that_a_query_wrote(w: whence.Session, tmp_path: Path) -> None:
     assert trace.notes == ()
     touched = w.forward(numbers.where("id = 4"), to=lines.union(w.context.textFile(written)))
     assert {row.value for row in touched.rows.collect()} == {"1,12"}
+
+
+def test_files_whose_names_a_url_would_escape(w: whence.Session, tmp_path: Path) -> None:
+    """In a path of Hadoop's %20 and # stand for themselves, in the names of a query's files they are escaped."""
+    lc, spark = w.context, w.spark
+    for name in ("a%20b", "a b", "a#b"):
+        path = tmp_path / name
+        path.write_text(f"x {name}\ny {name}\n")
+        words = lc.textFile(str(path), 1).map(lambda line: (line[0], line)).reduceByKey(lambda one, _: one, 1)
+        words.saveAsTextFile(str(tmp_path / f"saved {name}"))
+        trace = w.backward(words.filter(lambda word: word[0] == "y"))
+        (found,) = trace.sources.values()
+        assert [row[0] for row in found.collect()] == [f"y {name}"]
+        lines = spark.read.text(str(path))
+        touched = w.forward(lines.where("value like 'x %'"), to=words).rows.collect()
+        assert [row[0][0] for row in touched] == ["x"]
+        saved = w.backward(spark.read.text(str(tmp_path / f"saved {name}")).where("value like '%y%'"))
+        assert list(saved.witness_counts.values()) == [1]
+        assert saved.notes == ()
+
+
+def test_a_source_that_cannot_be_read_is_in_nobody_elses_way(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "there.txt").write_text("a\nb\n")
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        gone = w.context.textFile(str(tmp_path / "gone.txt"), 1).map(lambda line: line)
+        with pytest.raises(Exception, match="Input path does not exist"):
+            gone.collect()
+        lines = w.context.textFile(str(tmp_path / "there.txt"), 1).map(str.upper)
+        assert lines.collect() == ["A", "B"]
+        trace = w.backward(lines.filter(lambda line: line == "B"))
+        assert [row[0] for row in trace["there.txt"].collect()] == ["b"]
+        assert trace.verify().ok

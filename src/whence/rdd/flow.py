@@ -231,7 +231,7 @@ class RddFlow:
         found: dict[Site, Records] = {}
         for result in results:
             mine = {p: x for p, x in touched.items() if p[:3] in result.tables and len(x)}
-            if result.shown and mine:
+            if mine and (result.shown or self._asked is not None):  # what was only saved, too, if it is asked for
                 site = self.site_of(result.node)
                 found[site] = RddRecords(site, mine, self)
         for save in self._saves:

@@ -4,6 +4,7 @@ Asked of the JVM when first needed: most sources are never traced."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Any
 from urllib.parse import urlparse
@@ -58,7 +59,11 @@ class Reading:
         return self._source
 
     def _told(self, name: str) -> Source:
-        splits = self.load()
+        try:
+            splits = self.load()
+        except Exception as problem:  # the action that read it has raised this; questions about others go on
+            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
+            return Source(name, why=f"{name} could not be read ({reason}), so the way ends at the RDD's records")
         if self.frame is not None:
             return Source(name, frame=True)
         if not splits:
@@ -72,6 +77,8 @@ class Reading:
     def _root(self, splits: tuple[Split, ...]) -> str:
         given = str(self._plain.name() or splits[0].path)
         local = all(split.local is not None for split in splits)
+        if given.startswith("file:/"):  # as the user wrote it, for Hadoop: no URL with escapes
+            return os.path.normpath("/" + given.removeprefix("file:").lstrip("/"))
         if urlparse(given).scheme or local:
             return file_key(given)
         return splits[0].path.rsplit("/", 1)[0]

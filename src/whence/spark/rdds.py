@@ -79,21 +79,22 @@ def pieces_of(rdd: RDD[Any]) -> tuple[list[tuple[str, int, int]], bool]:
     if found is None:
         return [], False
     cut = [part.inputSplit().value() for part in found.partitions()]
-    pieces = [(str(s.getPath().toString()), int(s.getStart()), int(s.getLength())) for s in cut]
+    # As URLs, which is how queries name files: in a path of Hadoop's %20 and # stand for themselves.
+    pieces = [(str(s.getPath().toUri().toString()), int(s.getStart()), int(s.getLength())) for s in cut]
     return pieces, found.getConf().get(DELIMITER) is not None
 
 
 def qualified(context: SparkContext, path: str) -> str:
-    """A path as Hadoop completes it: with its file system, and from the root."""
+    """A path as Hadoop completes it, as a URL: with its file system, and from the root."""
     folder, system = _at(context, path)
-    return str(system.makeQualified(folder).toString())
+    return str(system.makeQualified(folder).toUri().toString())
 
 
 def listed(context: SparkContext, path: str) -> Iterator[tuple[str, int, int]]:
     """(file, length, mtime in ms) of what lies there, as Hadoop lists it."""
     folder, system = _at(context, path)
     for status in system.listStatus(folder):
-        yield str(status.getPath().toString()), int(status.getLen()), int(status.getModificationTime())
+        yield str(status.getPath().toUri().toString()), int(status.getLen()), int(status.getModificationTime())
 
 
 def _at(context: SparkContext, path: str) -> tuple[JavaObject, JavaObject]:
