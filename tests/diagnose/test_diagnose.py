@@ -6,6 +6,7 @@ import decimal
 import os
 import signal
 import sys
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 
@@ -434,3 +435,16 @@ def test_unknown_outcome_words(bad: str) -> None:
 
     with pytest.raises(whence.WhenceError, match="neither success nor failure"):
         succeeded(bad, "status")
+
+
+@pytest.mark.parametrize("fails", [lambda c: c["p3"] != "v17", lambda c: c["p3"] == "v17"])
+@pytest.mark.parametrize("seed", range(2))
+def test_until_both_outcomes_are_known_each_run_tries_values_that_none_has_tried(
+    fails: Callable[[dict[str, str]], bool], seed: int
+) -> None:
+    """Of 30 values a single one may be all that succeeds, or all that fails: 30 runs meet it, whatever else they do."""
+    space = {f"p{i}": [f"v{v}" for v in range(30)] for i in range(5)}
+    d = Diagnosis(space, budget=30, seed=seed)
+    while len({ok for _, ok in d.history}) < 2 and (asked := d.ask()):
+        d.tell(asked[0], not fails(asked[0]))
+    assert len({ok for _, ok in d.history}) == 2

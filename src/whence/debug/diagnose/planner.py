@@ -122,16 +122,25 @@ class Planner:
 
     def _anywhere(self, busy: set[Codes]) -> Plan | None:
         """Any run not yet made: nothing can be told before a failing and a succeeding one are known."""
-        rows = (
-            self._all
-            if self._all is not None
-            else (self.rng.random((2000, len(self.sizes))) * self.sizes).astype(np.int64)
-        )
-        for row in self.rng.permutation(rows):
+        if self._all is not None:
+            rows = self.rng.permutation(self._all)
+        else:
+            anything = (self.rng.random((1500, len(self.sizes))) * self.sizes).astype(np.int64)
+            rows = np.concatenate([self._least_tried(500), anything])
+        for row in rows:
             codes = tuple(int(c) for c in row)
             if codes not in busy and self._allowed(codes):
                 return Plan(codes, "explore", None, 1.0)
         return None
+
+    def _least_tried(self, count: int) -> Ints:
+        """Of every parameter a value that was tried least: one may be all that fails, or all that does not."""
+        runs = self.beliefs.x[: self.beliefs.runs]
+        made = np.empty((count, len(self.sizes)), dtype=np.int64)
+        for p, size in enumerate(self.sizes):
+            tried = np.bincount(runs[:, p], minlength=size)
+            made[:, p] = self.rng.choice(np.flatnonzero(tried == tried.min()), size=count)
+        return made
 
     # Split
 
@@ -380,7 +389,9 @@ class Planner:
     # Explore
 
     def _explore(self) -> list[Plan]:
-        made = self.unseen.configs(24, self.sizes)
+        beliefs = self.beliefs
+        alike = beliefs.runs > 0 and bool(beliefs.failed[: beliefs.runs].all())
+        made = self._least_tried(24) if alike else self.unseen.configs(24, self.sizes)
         known = self.beliefs.predict(made).mean(axis=0) if self.beliefs.on.any() else np.zeros(len(made))
         free = np.flatnonzero(known < 0.2)
         if not len(free):
