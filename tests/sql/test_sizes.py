@@ -85,3 +85,17 @@ def test_tables_that_no_condition_joins_are_not_multiplied(big: SparkSession, tm
     joins = [line for line in plan.splitlines() if "Join" in line]
     assert len(joins) == 2
     assert all("=" in line for line in joins), plan
+
+
+def test_what_is_computed_of_rows_at_hand_goes_by_the_settings_of_the_session(spark: SparkSession) -> None:
+    """Tasks have the settings only if they are told: without, a key that comes twice is an error there."""
+    spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")
+    try:
+        c = Catalyst(spark)
+        rows = "VALUES (1, 10), (1, 20), (2, 30) AS t(id, v)"
+        last = "map_from_arrays(array(1, 1), array(id, max(v)))[1]"
+        kept = c.keep(c.plan_of(spark.sql(f"SELECT {last} AS last FROM {rows} GROUP BY id")))
+        assert kept.local
+        assert sorted(row[0] for row in c.frame(kept.plan).collect()) == [20, 30]
+    finally:
+        spark.conf.unset("spark.sql.mapKeyDedupPolicy")

@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Range;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -35,6 +36,7 @@ import org.apache.spark.sql.types.StructType;
 
 import py4j.Gateway;
 import py4j.GatewayServer;
+import scala.runtime.AbstractFunction0;
 
 /**
  * Many nodes of plans in one round trip, each with what is mostly asked about it next. Of a sequence Python gets a line
@@ -130,9 +132,14 @@ public final class Handles {
         return list(all.toSeq());
     }
 
-    /** The rows of a physical plan, all of which come to the driver. */
+    /** The rows of a physical plan, all of which come to the driver. What runs there goes by its session's settings. */
     public Object collected(Object plan) {
-        return PythonUtils.toSeq(Arrays.asList(((SparkPlan) plan).executeCollect()));
+        final SparkPlan physical = (SparkPlan) plan;
+        return SQLExecution.withSQLConfPropagated(physical.session(), new AbstractFunction0() {
+            public Object apply() {
+                return PythonUtils.toSeq(Arrays.asList(physical.executeCollect()));
+            }
+        });
     }
 
     /** A Scala sequence of objects that Python has handles of. */
