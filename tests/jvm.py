@@ -11,6 +11,8 @@ Half of a JVM's time went into compiling, loading classes and collecting garbage
   Spark's (`quick_jar`); what cannot be sent to a task still fails, when the task is made.
 - Every scan of files sends all of Hadoop's thousand settings to its tasks, in many queries several times. The class
   that stands in for Spark's sends those that are not Hadoop's own defaults.
+- Without its native library Hadoop starts `chmod`, by way of a program of Java's, for every file that it makes, for the
+  file's checksums and for every folder. A file system that asks the kernel itself stands in for it.
 - For messages of errors, PySpark and Spark note at each operation of a DataFrame where the program is: some calls to
   the JVM, and walks up the stacks of both. Nobody reads them here.
 """
@@ -169,6 +171,27 @@ public class SerializableConfiguration implements Externalizable {
   }
 }
 """
+_LOCAL = "org/apache/hadoop/fs/QuickLocalFileSystem"
+_SET_MODE = """
+package org.apache.hadoop.fs;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+public class QuickLocalFileSystem extends LocalFileSystem {
+  public QuickLocalFileSystem() { super(new Raw()); }
+
+  public static class Raw extends RawLocalFileSystem {
+    public void setPermission(Path path, FsPermission permission) throws IOException {
+      Integer mode = Integer.valueOf(permission.toShort());
+      Files.setAttribute(pathToFile(path).toPath(), "unix:mode", mode, new LinkOption[0]);
+    }
+  }
+}
+"""
+_STANDING_IN = {_CLEANER: _LEAVE_ALONE, _SETTINGS: _SEND_FEW, _LOCAL: _SET_MODE}
 _WARM = """
 import tempfile
 from pyspark.sql import SparkSession
@@ -199,7 +222,7 @@ def archive() -> Path:
     """Where the classes of this Spark and this Java stand; an archive fits no other."""
     java = Path(os.environ.get("JAVA_HOME", "")) / "release"
     release = java.read_text() if java.is_file() else ""
-    facts = f"{pyspark.__file__} {pyspark.__version__} {release} {_LEAVE_ALONE} {_SEND_FEW}"
+    facts = f"{pyspark.__file__} {pyspark.__version__} {release} {[*_STANDING_IN.values()]}"
     key = hashlib.sha256(facts.encode()).hexdigest()[:12]
     return Path(sys.prefix) / f"spark-classes-{key}.jsa"
 
@@ -222,13 +245,17 @@ def environment() -> dict[str, str]:
         # Also where an archive does not fit, Java starts; it only says so, unless it is asked not to.
         options += f" -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
     java = {"spark.driver.defaultJavaOptions": options, "spark.executor.defaultJavaOptions": OPTIONS}
-    settings = {**SETTINGS, **java}
+    settings = {**SETTINGS, **_local(), **java}
     words = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     return {
         "PYSPARK_SUBMIT_ARGS": shlex.join([*words, "pyspark-shell"]),
         "SPARK_LAUNCHER_OPTS": SHORT,
         **in_front(),
     }
+
+
+def _local() -> dict[str, str]:
+    return {"spark.hadoop.fs.file.impl": _LOCAL.replace("/", ".")} if quick_jar().exists() else {}
 
 
 def remember_names() -> None:
@@ -316,7 +343,7 @@ def make_quick_jar() -> None:
     java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
     compiler = [java, "-cp", classpath, "org.codehaus.commons.compiler.samples.CompilerDemo", "-classpath", classpath]
     with tempfile.TemporaryDirectory() as home:
-        for name, text in ((_CLEANER, _LEAVE_ALONE), (_SETTINGS, _SEND_FEW)):
+        for name, text in _STANDING_IN.items():
             source = Path(home) / f"{Path(name).name}.java"
             source.write_text(text)
             ran = subprocess.run([*compiler, "-d", home, str(source)], capture_output=True, text=True, check=False)
@@ -325,8 +352,8 @@ def make_quick_jar() -> None:
                 return
         part = quick_jar().with_suffix(f".{os.getpid()}")
         with zipfile.ZipFile(part, "w") as jar:
-            for name in (_CLEANER, _SETTINGS):
-                jar.write(Path(home, f"{name}.class"), f"{name}.class")
+            for made in sorted(Path(home).rglob("*.class")):
+                jar.write(made, str(made.relative_to(home)))
         part.replace(quick_jar())
 
 
@@ -352,7 +379,8 @@ def _archived(made: Path) -> str:
     with tempfile.TemporaryDirectory() as home:
         part = Path(home) / "classes.jsa"
         options = f"{OPTIONS} -XX:ArchiveClassesAtExit={part} -Xlog:cds=off -Xlog:cds+dynamic=off"
-        words = shlex.join(["--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
+        chosen = [word for name, value in _local().items() for word in ("--conf", f"{name}={value}")]
+        words = shlex.join([*chosen, "--conf", f"spark.driver.defaultJavaOptions={options}", "pyspark-shell"])
         surroundings = {**os.environ, **in_front(), "PYSPARK_SUBMIT_ARGS": words, "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, "-c", _WARM]
         ran = subprocess.run(command, env=surroundings, cwd=home, capture_output=True, text=True, check=False)

@@ -13,6 +13,8 @@ from queue import Empty, Queue
 
 import pyspark
 
+import jvm
+
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"
 WORKERS = 2
@@ -75,6 +77,7 @@ def standalone(home: Path, jars: list[Path] | None = None) -> Iterator[str]:
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **jvm.in_front(),  # what a driver sends that has its classes, only an executor that has them can read
     }
     if jars:
         environment["SPARK_DIST_CLASSPATH"] = os.pathsep.join(map(str, jars))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,44 @@ def test_tasks_are_told_all_settings_of_hadoop(spark: SparkSession) -> None:
     assert taken.get("io.file.buffer.size") is None
     if jvm.quick_jar().exists():
         assert sent.size() < 20_000
+
+
+def test_files_and_folders_get_the_modes_that_chmod_gives(spark: SparkSession, tmp_path: Path) -> None:
+    if not jvm.quick_jar().exists():
+        pytest.skip("`python tests/jvm.py` has not made its jar")
+    hadoop: Any = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    settings: Any = spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+    theirs = hadoop.LocalFileSystem()
+    theirs.initialize(hadoop.FileSystem.getDefaultUri(settings), settings)
+    ours = hadoop.FileSystem.getLocal(settings)
+    assert theirs.getRaw().getClass().getSimpleName() == "RawLocalFileSystem"
+    assert ours.getRaw().getClass().getName() == "org.apache.hadoop.fs.QuickLocalFileSystem$Raw"
+
+    def modes(name: str, files: Any) -> dict[str, int]:
+        home = tmp_path / name
+
+        def path(part: str) -> Any:
+            return hadoop.Path(str(home / part))
+
+        def mode(octal: str) -> Any:
+            return hadoop.permission.FsPermission(octal)
+
+        assert files.mkdirs(path("of a folder/inside"))
+        assert files.mkdirs(path("private"), mode("700"))
+        files.create(path("of a folder/file")).close()
+        files.create(path("private/ä file")).close()
+        files.setPermission(path("private/ä file"), mode("604"))
+        for number in ("1777", "0000", "640"):
+            files.mkdirs(path(number))
+            files.setPermission(path(number), mode(number))
+        with pytest.raises(Exception, match="nowhere"):
+            files.setPermission(path("nowhere"), mode("644"))
+        return {str(made.relative_to(home)): made.stat().st_mode for made in home.rglob("*")}
+
+    given = modes("ours", ours)
+    assert given == modes("theirs", theirs)
+    assert {oct(given[name] & 0o7777) for name in ("1777", "0000", "640")} == {"0o1777", "0o0", "0o640"}
+    assert "of a folder/.file.crc" in given
 
 
 def test_the_place_of_a_job_is_what_pyspark_says(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import whence
@@ -22,44 +23,55 @@ PROGRAM = """
 import sys
 from whence.actors import ActorStore, Location
 store = ActorStore(sys.argv[1])
-read, total = store.register("read", kind="map"), store.register("total", kind="reduce")
-store.flow_link(read, total)
-sums, offset = {}, 0
-for line in open(sys.argv[2]):
-    name, price = line.split()
-    read.capture(Location(sys.argv[2], offset, len(line)), offset)
-    total.add_input(offset, tag=name)
-    sums[name] = sums.get(name, 0) + int(price)
-    offset += len(line)
-with open(sys.argv[3], "w") as out:
-    for name, owed in sums.items():
-        line = f"{name},{owed}\\n"
-        total.add_output(Location(sys.argv[3], out.tell(), len(line)), tag=name)
-        out.write(line)
-read.commit()
-total.commit()
+for result in sys.argv[3:]:
+    read, total = store.register("read", kind="map"), store.register("total", kind="reduce")
+    store.flow_link(read, total)
+    sums, offset = {}, 0
+    for line in open(sys.argv[2]):
+        name, price = line.split()
+        read.capture(Location(sys.argv[2], offset, len(line)), offset)
+        total.add_input(offset, tag=name)
+        sums[name] = sums.get(name, 0) + int(price)
+        offset += len(line)
+    with open(result, "w") as out:
+        for name, owed in sums.items():
+            line = f"{name},{owed}\\n"
+            total.add_output(Location(result, out.tell(), len(line)), tag=name)
+            out.write(line)
+    read.commit()
+    total.commit()
 """
 
 
-@pytest.fixture
-def owed(tmp_path: Path) -> tuple[Path, Path]:
-    prices, result = tmp_path / "prices.txt", tmp_path / "owed.csv"
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the program ran: its store, what it read, and twice what it wrote."""
+    home = tmp_path_factory.mktemp("program")
+    prices, results = home / "prices.txt", [home / "owed.csv", home / "changed since.csv"]
     prices.write_text("ada 20\nbob 35\nada -900\neve 15\n")
-    subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(prices), str(result)], check=True)
-    assert result.read_text() == "ada,-880\nbob,35\neve,15\n"
-    return prices, result
+    subprocess.run([sys.executable, "-c", PROGRAM, *map(str, [home / "store", prices, *results])], check=True)
+    for result in results:
+        assert result.read_text() == "ada,-880\nbob,35\neve,15\n"
+    results[1].write_text("mallory,0\n")
+    return home
 
 
-def test_from_a_query_into_a_plain_program(w: whence.Session, owed: tuple[Path, Path]) -> None:
-    _, result = owed
-    report = w.spark.read.schema("name string, owed int").csv(str(result)).where("owed < 0").selectExpr("upper(name)")
-    trace = w.backward(report)
+@pytest.fixture
+def later(spark: SparkSession, home: Path) -> Iterator[whence.Session]:
+    with whence.attach(spark, store=home / "store") as session:
+        yield session
+
+
+def test_from_a_query_into_a_plain_program(later: whence.Session, home: Path) -> None:
+    owed = later.spark.read.schema("name string, owed int").csv(str(home / "owed.csv"))
+    report = owed.where("owed < 0").selectExpr("upper(name)")
+    trace = later.backward(report)
     assert [row.value for row in trace["prices.txt"].orderBy("offset").collect()] == ["ada 20", "ada -900"]
     assert (trace.exact, trace.notes) == (True, ())
     assert [s.text for s in trace.steps][-2:] == ["reduce total", "map read"]
     assert "map read" in str(trace)
     assert trace.step_counts()[-2:] == (1, 2)
-    ends = w.backward(report, through=False)
+    ends = later.backward(report, through=False)
     assert list(ends.sources) == ["owed.csv"]
 
 
@@ -91,20 +103,18 @@ def test_a_trace_of_actors_is_a_trace_like_any_other(w: whence.Session, tmp_path
         w.trace([0], direction="forward", root=total).trace()
 
 
-def test_forward_through_a_plain_program(w: whence.Session, owed: tuple[Path, Path]) -> None:
-    prices, result = owed
-    report = w.spark.read.schema("name string, owed int").csv(str(result))
-    seeds = w.spark.read.text(str(prices)).where("value like 'ada -%'")
-    touched = w.forward(seeds, to=report)
+def test_forward_through_a_plain_program(later: whence.Session, home: Path) -> None:
+    report = later.spark.read.schema("name string, owed int").csv(str(home / "owed.csv"))
+    seeds = later.spark.read.text(str(home / "prices.txt")).where("value like 'ada -%'")
+    touched = later.forward(seeds, to=report)
     assert [tuple(row) for row in touched.rows.collect()] == [("ada", -880)]
     assert touched.exact
 
 
-def test_where_the_file_was_changed_the_trace_says_so(w: whence.Session, owed: tuple[Path, Path]) -> None:
-    _, result = owed
-    result.write_text("mallory,0\n")
-    trace = w.backward(w.spark.read.schema("name string, owed int").csv(str(result)))
-    assert list(trace.sources) == ["owed.csv"]
+def test_where_the_file_was_changed_the_trace_says_so(later: whence.Session, home: Path) -> None:
+    changed = later.spark.read.schema("name string, owed int").csv(str(home / "changed since.csv"))
+    trace = later.backward(changed)
+    assert list(trace.sources) == ["changed since.csv"]
     assert any("changed since a captured run (actors) made them" in note for note in trace.ended)
 
 

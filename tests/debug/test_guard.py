@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,8 @@ from pyspark.sql.functions import PandasUDFType, col, pandas_udf, udf, udtf
 
 import whence
 from whence.debug.guard.culprit import Culprit
+
+pytestmark = pytest.mark.usefixtures("interpreted")
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +70,9 @@ def guarded(w: whence.Session, action: Callable[[], Any]) -> Culprit:
     return guard.culprit
 
 
-def fails_alone(culprit: Culprit, why: str, elsewhere: bool = False) -> None:
-    """`elsewhere`: in a process of its own, which costs seconds; once is enough to see that nothing else is needed."""
+def fails_alone(culprit: Culprit, why: str) -> None:
+    """In this process; test_scripts.py runs such scripts in one of their own."""
     assert culprit.script is not None
-    if elsewhere:
-        ran = subprocess.run([sys.executable, str(culprit.script)], capture_output=True, text=True, check=False)
-        assert ran.returncode != 0
-        assert why in ran.stderr
-        return
     path = list(sys.path)
     try:
         with pytest.raises(Exception, match=why):
@@ -96,7 +92,7 @@ def test_plain_udf(w: whence.Session, orders: DataFrame) -> None:
     (source,) = culprit.sources
     assert [row.id for row in source.rows] == [613]
     assert ".parquet#" in source.records[0]
-    fails_alone(culprit, "could not convert string to float: 'six'", elsewhere=True)
+    fails_alone(culprit, "could not convert string to float: 'six'")
 
 
 def test_udf_of_two_arguments_in_a_filter_of_a_write(w: whence.Session, orders: DataFrame, tmp_path: Path) -> None:
@@ -271,24 +267,11 @@ def die(n: int) -> int:
     return n
 
 
-@pytest.mark.parametrize("kind", ["rdd", "udf", "mapInPandas"])
-def test_a_process_that_dies(w: whence.Session, spark: SparkSession, kind: str) -> None:
-    def die_in_batch(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        for frame in frames:
-            yield pd.DataFrame({"id": [die(n) for n in frame["id"]]})
-
-    numbers = spark.range(0, 100, 1, 4)
-    actions = {
-        "rdd": lambda: spark.sparkContext.parallelize(range(100), 4).map(die).sum(),
-        "udf": lambda: numbers.select(udf(die, "long")("id")).collect(),
-        "mapInPandas": lambda: numbers.mapInPandas(die_in_batch, "id long").collect(),
-    }
-    culprit = guarded(w, actions[kind])
-    record = culprit.record if kind != "mapInPandas" else culprit.record["id"].iloc[0]
-    assert record == 55
+def test_a_process_that_dies(w: whence.Session, spark: SparkSession) -> None:
+    """Other kinds of function, and the scripts, which die too: test_scripts.py."""
+    culprit = guarded(w, spark.range(0, 100, 1, 4).select(udf(die, "long")("id")).collect)
+    assert culprit.record == 55
     assert "died" in culprit.error
-    assert culprit.script is not None
-    assert subprocess.run([sys.executable, str(culprit.script)], capture_output=True, check=False).returncode == 3
 
 
 def test_other_errors_pass_untouched(w: whence.Session) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
 import whence
+from rows import view
 from whence.debug.minimize.ddmin import DoesNotFail, ddmin, ddmin_together
 from whence.spark.frames import of_partitions
 
@@ -34,9 +35,7 @@ def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
 def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSession) -> None:
     rows = [(n, n % 4, 1.0 if n != 611 else -1e6) for n in range(1000)]
     spark.createDataFrame(rows, "id long, shop long, amount double").createOrReplaceTempView("sales_min")
-    spark.createDataFrame([(n, f"shop {n}") for n in range(4)], "shop long, name string").createOrReplaceTempView(
-        "shops_min"
-    )
+    view(spark, "shops_min", [(n, f"shop {n}") for n in range(4)], "shop long, name string")
     report = spark.sql(
         "SELECT name, sum(amount) AS total FROM sales_min JOIN shops_min USING (shop) GROUP BY name ORDER BY name"
     )
@@ -56,7 +55,7 @@ def test_one_row_of_a_thousand_is_to_blame(w: whence.Session, spark: SparkSessio
 
 
 def test_two_rows_that_fail_only_together(w: whence.Session, spark: SparkSession) -> None:
-    spark.createDataFrame([(n, n % 2) for n in range(40)], "n long, side long").createOrReplaceTempView("pair_min")
+    view(spark, "pair_min", [(n, n % 2) for n in range(40)], "n long, side long")
     frame = spark.table("pair_min").groupBy("side").agg(sf.collect_set("n").alias("all"))
     joined = frame.select("side", udf(lambda found: {3, 17} <= set(found), "boolean")("all").alias("bad"))
 
@@ -92,15 +91,18 @@ NOT_APART = {
 }
 
 
+@pytest.fixture(scope="module")
+def pieces(tiny: SparkSession) -> None:
+    rows = [(n, n % 3, -1e6 if n == 52 else 1.0) for n in range(90)]
+    view(tiny, "many_min", rows, "n long, k long, v double")
+    view(tiny, "names_min", [(k, f"name {k}") for k in range(3)], "k long, name string")
+
+
 @pytest.mark.parametrize("query", [*APART, *NOT_APART])
+@pytest.mark.usefixtures("pieces")
 def test_the_row_to_blame_is_the_same_however_pieces_are_tested(
     w: whence.Session, spark: SparkSession, query: str
 ) -> None:
-    rows = [(n, n % 3, -1e6 if n == 52 else 1.0) for n in range(90)]
-    spark.createDataFrame(rows, "n long, k long, v double").createOrReplaceTempView("many_min")
-    spark.createDataFrame([(k, f"name {k}") for k in range(3)], "k long, name string").createOrReplaceTempView(
-        "names_min"
-    )
     report = spark.sql({**APART, **NOT_APART}[query])
     least = w.minimize(report, fails=lambda found: any(row.total is not None and row.total < 0 for row in found))
     assert {row.n for row in least.sources["many_min"]} == {52}
@@ -136,7 +138,7 @@ def test_many_witnesses_of_a_file(
 
 def test_parts_of_which_nothing_arrives_are_judged_like_nothing(w: whence.Session, spark: SparkSession) -> None:
     """A sum of nothing is a row too: which parts gave none is not taken for an empty result."""
-    spark.createDataFrame([(n, n % 2) for n in range(12)], "n long, k long").createOrReplaceTempView("none_min")
+    view(spark, "none_min", [(n, n % 2) for n in range(12)], "n long, k long")
     report = spark.sql("SELECT count(*) AS c, max(n) AS top FROM none_min LEFT JOIN VALUES (1L) AS t(k) USING (k)")
     least = w.minimize(report, fails=lambda found: not found or found[0].top == 11)
     assert [row.n for row in least.sources["none_min"]] == [11]
@@ -175,7 +177,7 @@ def test_rounds_of_tests_made_together() -> None:
 
 def test_a_query_that_breaks_on_some_piece_is_tested_piece_by_piece(w: whence.Session, spark: SparkSession) -> None:
     rows = [(n, -1e6 if n == 12 else 1.0) for n in range(16)]
-    spark.createDataFrame(rows, "n long, v double").createOrReplaceTempView("brittle_min")
+    view(spark, "brittle_min", rows, "n long, v double")
     report = spark.sql(
         "SELECT sum(v) AS total, assert_true(count(*) <> 1 OR min(n) <> 3) AS sure FROM brittle_min GROUP BY n > 99"
     )
@@ -185,7 +187,7 @@ def test_a_query_that_breaks_on_some_piece_is_tested_piece_by_piece(w: whence.Se
 
 def test_what_is_told_of_a_test_is_what_it_ran_on(w: whence.Session, spark: SparkSession) -> None:
     """A piece that fails among others is tried alone before it is believed."""
-    spark.createDataFrame([(n, n % 2) for n in range(40)], "n long, k long").createOrReplaceTempView("alone_min")
+    view(spark, "alone_min", [(n, n % 2) for n in range(40)], "n long, k long")
     report = spark.sql("SELECT k, count(*) AS rows FROM alone_min GROUP BY k")
     seen: list[int] = []
 

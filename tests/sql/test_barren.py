@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -174,17 +175,28 @@ def test_branches_that_contradict_the_question_are_passed_by(w: whence.Session, 
     assert verdict.ok, verdict
 
 
+def rows_of_each(frames: Sequence[DataFrame]) -> list[list[str]]:
+    """One job for all of them."""
+    found: list[list[str]] = [[] for _ in frames]
+    rows = [
+        frame.select(F.lit(number), F.to_json(F.struct("*"), {"ignoreNullFields": "false"}))
+        for number, frame in enumerate(frames)
+    ]
+    for number, row in reduce(DataFrame.unionAll, rows).collect():
+        found[number].append(row)
+    return [sorted(one) for one in found]
+
+
 def everything(trace: whence.Trace, report: DataFrame) -> list[object]:
     """What a trace says, in every way that speaks of the branches."""
-    readings = [rows_of(reading.rows) for reading in trace.readings]
     return [
         {name: rows_of(frame) for name, frame in trace.sources.items()},
         dict(trace.witness_counts),
         [reading.source for reading in trace.readings],
-        readings,
+        rows_of_each([reading.rows for reading in trace.readings]),
         [(step.number, step.operator, step.depth) for step in trace.steps],
         trace.step_counts(),
-        [rows_of(trace.at(step)) for step in trace.steps[:12]],
+        rows_of_each([trace.at(step) for step in trace.steps[:12]]),
         rows_of(trace.associations().select("source", "record")),
         rows_of(trace.replay()),
         rows_of(trace.replay(report)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,12 +32,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture
-def t(spark: SparkSession, home: Path) -> Iterator[DataFrame]:
-    """`z` follows from `k`, `v` does not."""
+@pytest.fixture(scope="module")
+def t(spark: SparkSession, home: Path) -> DataFrame:
+    """`z` follows from `k`, `v` does not; and what reports are made of."""
     spark.read.parquet(str(home)).createOrReplaceTempView("t")
-    yield spark.table("t")
-    spark.catalog.dropTempView("t")
+    t = spark.table("t")
+    t.dropDuplicates(["k"]).createOrReplaceTempView("one")
+    t.groupBy("k").agg(F.collect_list("v").alias("l")).createOrReplaceTempView("lists")
+    return t
 
 
 def seen(w: whence.Session, query: DataFrame) -> tuple[set[int], set[int]]:
@@ -50,11 +51,6 @@ def seen(w: whence.Session, query: DataFrame) -> tuple[set[int], set[int]]:
     assert found == {i for i, k, *_ in ROWS if k in shown}
     assert trace.verify().ok, trace.verify()
     return shown, found
-
-
-def _views(t: DataFrame) -> None:
-    t.dropDuplicates(["k"]).createOrReplaceTempView("one")
-    t.groupBy("k").agg(F.collect_list("v").alias("l")).createOrReplaceTempView("lists")
 
 
 REFUSED = {
@@ -88,7 +84,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("query", REFUSED.values(), ids=REFUSED.keys())
 def test_rows_that_may_be_others_the_next_time_are_refused(w: whence.Session, t: DataFrame, query: str) -> None:
-    _views(t)
     with pytest.raises(whence.NonDeterministic, match="capture"):
         _ = w.backward(w.spark.sql(query)).witness_counts
 
@@ -146,7 +141,6 @@ TRACED = {
 def test_a_value_that_decides_nothing_or_leaves_no_choice_is_traced(
     w: whence.Session, t: DataFrame, query: str
 ) -> None:
-    _views(t)
     shown, found = seen(w, w.spark.sql(query))
     assert shown
     assert found
@@ -208,14 +202,13 @@ IN_ORDER = {
 }
 
 
-@pytest.fixture
-def u(spark: SparkSession, home: Path, t: DataFrame) -> Iterator[DataFrame]:
+@pytest.fixture(scope="module")
+def u(spark: SparkSession, home: Path, t: DataFrame) -> DataFrame:
     """The same rows in another file."""
-    if not (other := home.parent / "u").exists():
-        t.coalesce(1).write.parquet(str(other))
-    spark.read.parquet(str(other)).createOrReplaceTempView("u")
-    yield spark.table("u")
-    spark.catalog.dropTempView("u")
+    other = str(home.parent / "u")
+    t.coalesce(1).write.parquet(other)
+    spark.read.parquet(other).createOrReplaceTempView("u")
+    return spark.table("u")
 
 
 @pytest.mark.parametrize("query", NO_ORDER.values(), ids=NO_ORDER.keys())
