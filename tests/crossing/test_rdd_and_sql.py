@@ -6,6 +6,7 @@ from operator import add
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import whence
 from whence.debug.trace import Trace
