@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whence.model import ConnectUnsupported
+from whence.model import ConnectUnsupported, ForeignDataFrame
 from whence.session import Session
 from whence.spark.release import require_known
 
@@ -46,6 +46,13 @@ class ConnectSession(Session):
 
     def _ship(self) -> None:
         """Actors live in this process and those it starts; within a UDF, see docs/versions.md."""
+
+    def _require_ours(self, df: Any) -> None:
+        if getattr(getattr(df, "sparkSession", None), "session_id", None) != self._spark.session_id:  # type: ignore[attr-defined]
+            raise ForeignDataFrame(
+                "This is not a DataFrame of the Spark Connect session that whence is attached to. "
+                "Attach to its own session: whence.attach(df.sparkSession)."
+            )
 
     def mine(self, root: Any, bad: Any = None, good: Any = ()) -> Mined:
         _require_no_frame("mine", root)

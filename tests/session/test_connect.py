@@ -63,6 +63,8 @@ def test_what_needs_no_jvm_works_and_the_rest_says_why(
         "datasets": ["orders", "totals"],
         "edges": [["amount", "total"], ["customer", "customer"]],
         "explained": [["shop"]],
+        "not a DataFrame": "This is not a DataFrame of the Spark Connect session that whence is attached to. "
+        "Attach to its own session: whence.attach(df.sparkSession).",
         "traced": ["line 2", "line 3"],
         "doubled": [0, 2, 4],
         "warned": True,

@@ -24,6 +24,11 @@ with whence.attach(spark, store=store) as w:
     told = w.explain(every.where("shop = 'b'"), every.where("shop <> 'b'"))
     found["explained"] = [[condition[0] for condition in cause.conditions] for cause in told.causes]
 
+    try:
+        w.explain(every, "rows")
+    except whence.WhenceError as wrong:
+        found["not a DataFrame"] = str(wrong)
+
     actor = w.register("parser", kind="map")
     for line in range(4):
         actor.capture(f"line {line}", f"word {line // 2}")
