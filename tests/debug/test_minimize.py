@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import add
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -13,11 +14,17 @@ from pyspark.sql import functions as sf
 from pyspark.sql.functions import udf
 
 import whence
-from rows import view
 from whence.debug.minimize.ddmin import DoesNotFail, ddmin, ddmin_together
 from whence.spark.frames import of_partitions
 
 pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def view(spark: SparkSession, name: str, rows: Iterable[Sequence[Any]], schema: str) -> None:
+    """Workers import this file for its functions, and have no `rows` to import."""
+    import rows as made
+
+    made.view(spark, name, rows, schema)
 
 
 def test_ddmin_leaves_nothing_that_can_be_left_out() -> None:
