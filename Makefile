@@ -42,7 +42,7 @@ help:
 	@echo "make test-versions  a sample of the tests on every release of Spark from 3.5 to 4.3; ARGS=--help for more"
 	@echo "make test-recipes  dbt, pandera and Airflow, the real ones, in environments of their own"
 	@echo "make fuzz       generated queries and programs against their oracles; ARGS=--help for more"
-	@echo "make coverage   the tests, in the same lanes, and which lines they reach (slower)"
+	@echo "make coverage   the tests with those of test-processes, and which lines they reach: what CI runs"
 	@echo "make check      linters, types, layers, and every example in README and docs"
 	@echo "make docs       write docs/cli.md and the table in docs/numpy.md anew"
 	@echo "make site       the documentation's site, into site/"
@@ -102,8 +102,7 @@ fuzz:
 	@$(JAVA) && PYTHONHASHSEED=0 PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
 
 coverage:
-	@$(SETUP) dev
-	@$(QUICK) && $(BIN)/python scripts/lanes.py tests --without $(ELSEWHERE) $(SERVICES) --coverage $(ARGS)
+	@$(MAKE) --no-print-directory test WITH="services coverage"
 
 check: check-style
 	@$(MAKE) --no-print-directory -j2 check-types check-examples
