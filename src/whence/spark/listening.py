@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
-from whence.spark.janino import driver_loader, made
+from whence.spark.janino import driver_loader, made, together
 
 
 def bus_of(spark: SparkSession) -> JavaObject:
@@ -21,11 +22,13 @@ def context_of(spark: SparkSession) -> JavaObject:
     return context._jsc.sc()
 
 
-def watcher(spark: SparkSession, source: str, capacity: int, characters: int, millis: int, levels: int) -> JavaObject:
-    """A Watcher (watch/Watcher.java, its `source`)."""
+def watcher(
+    spark: SparkSession, sources: Sequence[str], capacity: int, characters: int, millis: int, levels: int
+) -> JavaObject:
+    """A Watcher (watch/Watcher.java; `sources`: that and the classes beside it)."""
     context: Any = spark.sparkContext
     jvm = context._jvm
-    loader = driver_loader(spark, "watcher", source)
+    loader = driver_loader(spark, "watcher", together(sources))
     return made(
         spark, loader, "whence.Watcher", capacity, characters, getattr(jvm, "java.lang.Long").valueOf(millis), levels
     )

@@ -1,4 +1,4 @@
-"""What is asked of the listener in the JVM; Watcher.java is its other half.
+"""What is asked of the listener in the JVM; Watcher.java, with the classes beside it, is its other half.
 
 The listener runs inside the JVM on a queue of its own, so that no query waits for Python. It is compiled by Janino,
 which is part of Spark, the first time a version of whence meets a version of Spark; after that its class files come
@@ -38,8 +38,8 @@ class Listener:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._bus: Any = bus_of(spark)
-        source = Path(__file__).with_name("Watcher.java").read_text(encoding="utf-8")
-        self._watcher: Any = watcher(spark, source, CAPACITY, MOST_CHARACTERS, MOST_MILLIS, MOST_LEVELS)
+        sources = [path.read_text(encoding="utf-8") for path in sorted(Path(__file__).parent.glob("*.java"))]
+        self._watcher: Any = watcher(spark, sources, CAPACITY, MOST_CHARACTERS, MOST_MILLIS, MOST_LEVELS)
         self.place = self._place()  # before it listens: what fails here leaves nothing behind
         self._bus.addToQueue(self._watcher, QUEUE)
 
