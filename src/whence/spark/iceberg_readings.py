@@ -56,12 +56,20 @@ def snapshot_named(relation: Plan) -> int | None:
 
 def branch_named(spark: SparkSession, relation: Plan) -> str | None:
     """The branch that is read; None for the main one."""
+    own = own_branch(relation)
+    return wap_branch(spark, relation) if own is None else own
+
+
+def own_branch(relation: Plan) -> str | None:
+    """The branch that the plan names by itself."""
     table: Any = relation.table()
     own = table.branch()
-    if own is not None:
-        return str(own)
-    given = options_of(relation)
-    return given["branch"] if "branch" in given else wap_branch(spark, relation)
+    return options_of(relation).get("branch") if own is None else str(own)
+
+
+def part_of_name(branch: str) -> str:
+    """How a branch is named behind the name of its table."""
+    return f"branch_{branch}"
 
 
 def is_named_from_outside(spark: SparkSession, relation: Plan) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -28,8 +29,6 @@ _DELTA = "org.apache.spark.sql.delta"
 _INDEX = "TahoeLogFileIndex"
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _METADATA_TABLE = "org.apache.iceberg.BaseMetadataTable"
-# Values of columns that a write may leave out, and which are not NULL then.
-_FILLED_IN = ("delta.generationExpression", "CURRENT_DEFAULT", "delta.identity")
 
 
 @dataclass(frozen=True)
@@ -216,6 +215,10 @@ class Lakes(Files):
         snapshot = self._newest_snapshot(relation)
         return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
 
+    def branch_of(self, leaf: Plan) -> str | None:
+        """The branch of an Iceberg table that a plan names by itself; None for the main one, or the session's."""
+        return iceberg_readings.own_branch(leaf) if self.is_iceberg(leaf) else None
+
     def _newest_snapshot(self, relation: Plan) -> Any:
         branch = iceberg_readings.branch_named(self.spark, relation)
         table = relation.table().table()
@@ -365,6 +368,15 @@ class Lakes(Files):
         snapshot = leaf.table().table().snapshot(number)
         return -1 if snapshot is None else int(snapshot.sequenceNumber())
 
+    def files_added(self, version: Version) -> list[str] | None:
+        """The names of the files that a version of a Delta table has and the one before has not; None if its log does
+        not tell (any more)."""
+        content = self.read_bytes(f"{version.place}/_delta_log/{version.number:020d}.json")
+        if content is None:
+            return None
+        actions = [json.loads(line) for line in content.decode().splitlines() if line.strip()]
+        return [unquote(one["add"]["path"]).rsplit("/", 1)[-1] for one in actions if "add" in one]
+
     def _delta_commit(self, root: str, number: int) -> Commit | None:
         content = self.read_bytes(f"{root}/_delta_log/{number:020d}.json") if number >= 0 else None
         if content is None:
@@ -403,19 +415,22 @@ class Lakes(Files):
                 return plan
         return None
 
-    def _openings(self, version: Version) -> list[Any]:
+    def _openings(self, version: Version, branch: str | None = None) -> list[Any]:
         spark = self.spark
-        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in version.name)
+        parts = version.name if branch is None else (*version.name, iceberg_readings.part_of_name(branch))
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts) if version.name else ""
         option = "versionAsOf" if version.kind == DELTA else "snapshot-id"
         reader, of = spark.read.format(version.kind), ""
         if version.number >= 0:
             reader, of = reader.option(option, version.number), f" VERSION AS OF {version.number}"
+        if branch is not None:
+            reader = reader.option("branch", branch)
         by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{of}")] if quoted else []
         return [*by_name, lambda: reader.load(version.location)]
 
-    def open_newest(self, version: Version) -> Plan | None:
-        """A scan of the table as it is now; None where it is gone, or another one lies there."""
-        for frame in self._openings(replace(version, number=-1)):
+    def open_newest(self, version: Version, branch: str | None = None) -> Plan | None:
+        """A scan of the table, or of a branch of it, as it is now; None where it is gone, or another one lies there."""
+        for frame in self._openings(replace(version, number=-1), branch):
             try:
                 plan = self._leaf_of(frame())
             except Exception:
@@ -446,15 +461,6 @@ class Lakes(Files):
         while to_list(plan.children()):
             plan = plan.children().apply(0)
         return plan
-
-    def filled_in(self, leaf: Plan) -> list[str]:
-        """Columns of the table that get a value of their own when a write leaves them out."""
-        fields = json.loads(str(leaf.schema().json()))["fields"]
-        return [
-            str(one["name"])
-            for one in fields
-            if any(str(key).startswith(_FILLED_IN) for key in one.get("metadata", {}))
-        ]
 
     def count_files(self, leaf: Plan) -> int:
         """How many data files the version has that a leaf reads."""
