@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from whence.spark.construct import Plan, remembered
@@ -38,10 +39,10 @@ def is_fixed(relation: Plan) -> bool:
 
 def snapshot_named(relation: Plan) -> int | None:
     """The snapshot that is asked for by number, tag or time; None where it is the newest one."""
+    own = own_snapshot(relation)
+    if own is not None:
+        return own
     table: Any = relation.table()
-    number = table.snapshotId()
-    if number is not None:
-        return int(number)
     given = options_of(relation)
     if "snapshot-id" in given:
         return int(given["snapshot-id"])
@@ -52,6 +53,26 @@ def snapshot_named(relation: Plan) -> int | None:
         then = [one for one in list(table.table().history()) if int(one.timestampMillis()) <= at]
         return int(then[-1].snapshotId()) if then else None
     return None
+
+
+def own_snapshot(relation: Plan) -> int | None:
+    """The snapshot that the plan's table is read at by itself."""
+
+    def look() -> int | None:
+        table: Any = relation.table()
+        number = table.snapshotId()
+        if number is None:
+            return None
+        try:
+            asked = table.getClass().getDeclaredField("timeTravel")
+        except Py4JJavaError:  # there is one only where it was asked for
+            return int(number)
+        # From Iceberg 1.12 on Spark 4.1 on a plan holds the snapshot that is the newest one when the plan is made, and
+        # Spark exchanges it for the one that is so when the plan is run.
+        asked.setAccessible(True)
+        return None if asked.get(table) is None else int(number)
+
+    return remembered(relation, "own_snapshot", look)
 
 
 def branch_named(spark: SparkSession, relation: Plan) -> str | None:

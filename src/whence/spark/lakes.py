@@ -169,7 +169,7 @@ class Lakes(Files):
     def _iceberg_schema(self, leaf: Plan) -> Any:
         """A snapshot that is read by its number has the columns of then; a table or branch has those of now."""
         table = leaf.table().table()
-        number = leaf.table().snapshotId()
+        number = iceberg_readings.own_snapshot(leaf)
         if number is None:
             return table.schema()
         known = table.schemas()
@@ -179,7 +179,7 @@ class Lakes(Files):
     def schema_number(self, leaf: Plan) -> str:
         """What tells the columns of an Iceberg table that are read from those that it had or will have."""
         table = leaf.table().table()
-        return f"{table.schema().schemaId()} {leaf.table().snapshotId()}"
+        return f"{table.schema().schemaId()} {iceberg_readings.own_snapshot(leaf)}"
 
     def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
         """Of a Delta table: the version that the plan was made with, and the one that it would read now."""

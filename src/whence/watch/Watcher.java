@@ -1268,7 +1268,7 @@ class Snapshot {
             }
             if (inner != null && inner.getClass().getName().indexOf("iceberg") >= 0) {
                 out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
-                Object pinned = field(shown, "snapshotId", "snapshotId");
+                Object pinned = pinned(shown);
                 Object branch = field(shown, "branch", "branch");
                 if (pinned == null && branch == null) {
                     branch = audited(inner);
@@ -1490,6 +1490,19 @@ class Snapshot {
         Method found = type.getMethod(method, new Class[0]);
         found.setAccessible(true);
         return found.invoke(target, new Object[0]);
+    }
+
+    /* The snapshot that an Iceberg table is read at because it was named. From 1.12 on Spark 4.1 on a plan also holds the newest one
+     * of the moment when it was made. */
+    private static Object pinned(Object table) {
+        Object number = field(table, "snapshotId", "snapshotId");
+        try {
+            java.lang.reflect.Field asked = table.getClass().getDeclaredField("timeTravel");
+            asked.setAccessible(true);
+            return asked.get(table) == null ? null : number;
+        } catch (Throwable older) {
+            return number;
+        }
     }
 
     private static Object field(Object target, String first, String second) {
