@@ -75,7 +75,7 @@ def test_rows_that_are_equal_in_all_else(shop: Shop) -> None:
     make(shop, always=True)
     with shop.w.capture():
         shop.spark.sql(f"INSERT INTO {shop.table} (id, v) SELECT id, v FROM one WHERE id = 3")
-        one.selectExpr("0 AS id", "v").write.format("delta").mode("append").saveAsTable(shop.table)
+        one.selectExpr("0L AS id", "v").write.format("delta").mode("append").saveAsTable(shop.table)
     trace = shop.later.backward(shop.spark.table(shop.table))
     assert {name: len(rows) for name, rows in told(trace).items()} == {"sales": 4}
     (note,) = trace.ended

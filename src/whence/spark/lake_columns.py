@@ -80,3 +80,21 @@ def computed(c: Catalyst, text: str, column: Callable[[str], Expr | None]) -> Ex
 
     made = c.exchanged_in(c.parse(text), value)
     return None if lacking else made
+
+
+def partition_columns(c: Catalyst, leaf: Plan) -> list[str]:
+    """Of a Delta table, whose partition columns have no empty texts."""
+    if c.snapshots_of(leaf) is None:
+        return []
+    return [str(name) for name in list(leaf.relation().partitionSchema().fieldNames())]
+
+
+def identity_partitions(c: Catalyst, leaf: Plan) -> list[str]:
+    """Columns that an Iceberg table is partitioned by, if it is by nothing else."""
+    if not c.is_iceberg(leaf):
+        return []
+    table: Any = leaf.table().table()
+    fields = list(table.spec().fields())
+    if any(str(one.transform().toString()) != "identity" for one in fields):
+        return []
+    return [str(table.schema().findColumnName(one.sourceId())) for one in fields]

@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
 from urllib.parse import unquote
@@ -419,14 +420,20 @@ class Lakes(Files):
         spark = self.spark
         parts = version.name if branch is None else (*version.name, iceberg_readings.part_of_name(branch))
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts) if version.name else ""
-        option = "versionAsOf" if version.kind == DELTA else "snapshot-id"
-        reader, of = spark.read.format(version.kind), ""
-        if version.number >= 0:
-            reader, of = reader.option(option, version.number), f" VERSION AS OF {version.number}"
-        if branch is not None:
-            reader = reader.option("branch", branch)
-        by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{of}")] if quoted else []
-        return [*by_name, lambda: reader.load(version.location)]
+        at = f" VERSION AS OF {version.number}" if version.number >= 0 else ""
+        by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{at}")] if quoted else []
+
+        def by_place(option: str) -> DataFrame:
+            reader = spark.read.format(version.kind)
+            if version.number >= 0:
+                reader = reader.option(option, version.number)
+            if branch is not None:
+                reader = reader.option("branch", branch)
+            return reader.load(version.location)
+
+        # Iceberg took an option of its own until its 1.12 for Spark 4.1.
+        options = ["versionAsOf"] if version.kind == DELTA or version.number < 0 else ["snapshot-id", "versionAsOf"]
+        return [*by_name, *[partial(by_place, option) for option in options]]
 
     def open_newest(self, version: Version, branch: str | None = None) -> Plan | None:
         """A scan of the table, or of a branch of it, as it is now; None where it is gone, or another one lies there."""
@@ -489,19 +496,3 @@ class Lakes(Files):
 
     def exists_table(self, parts: Iterable[str]) -> bool:
         return bool(self.spark.catalog.tableExists(".".join(f"`{part.replace('`', '``')}`" for part in parts)))
-
-    def identity_partitions(self, leaf: Plan) -> list[str]:
-        """Columns that an Iceberg table is partitioned by, if it is by nothing else."""
-        if not self.is_iceberg(leaf):
-            return []
-        table = leaf.table().table()
-        fields = list(table.spec().fields())
-        if any(str(one.transform().toString()) != "identity" for one in fields):
-            return []
-        return [str(table.schema().findColumnName(one.sourceId())) for one in fields]
-
-    def partition_columns(self, leaf: Plan) -> list[str]:
-        """Of a Delta table, whose partition columns have no empty texts."""
-        if self.snapshots_of(leaf) is None:
-            return []
-        return [str(name) for name in list(leaf.relation().partitionSchema().fieldNames())]

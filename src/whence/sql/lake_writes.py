@@ -14,7 +14,16 @@ from typing import Any
 
 from pyspark.sql import Column
 
-from whence.spark.lake_columns import NULL, computed, filled_in, generated, numbered, value_before
+from whence.spark.lake_columns import (
+    NULL,
+    computed,
+    filled_in,
+    generated,
+    identity_partitions,
+    numbered,
+    partition_columns,
+    value_before,
+)
 from whence.spark.lakes import DELTA, ICEBERG, Commit, Version
 from whence.sql import numbered_rows
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
@@ -118,7 +127,7 @@ class VersionPending(Pending):
                 "before": None if former is None or former.table != version.table else former.number,
                 "operation": kind,
                 "table_columns": c.columns_told(leaf),
-                "partitions": c.partition_columns(leaf),
+                "partitions": partition_columns(c, leaf),
                 "filled_in": filled_in(c, leaf),
                 "generated": generated(c, leaf),
                 "numbered": list(self._numbered) if self._operation is not None else self._left_out(leaf),
@@ -192,7 +201,7 @@ def _replacing_a_part(c: Catalyst, leaf: Plan, plan: Plan, target: Target) -> Pl
     new = c.project([c.alias(c.cast(given[name], a), a.name()) for name, a in attrs.items()], plan)
     try:
         if target.by_partition:
-            names = [name.lower() for name in c.partition_columns(leaf) or c.identity_partitions(leaf)]
+            names = [name.lower() for name in partition_columns(c, leaf) or identity_partitions(c, leaf)]
             if not names:
                 return "it replaced partitions of the table, which are not those of single columns"
             by_name = dict(zip(attrs, c.output(new), strict=True))
