@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import whence
-from lakes.test_captured_writes import Shop, told
+from lakes.test_captured_writes import Shop, compact, told
 
 ROWS: list[tuple[object, ...]] = [(1, "a"), (2, "b"), (3, "c")]
 
@@ -80,4 +80,25 @@ def test_rows_that_are_equal_in_all_else(shop: Shop) -> None:
     assert {name: len(rows) for name, rows in told(trace).items()} == {"sales": 4}
     (note,) = trace.ended
     assert "numbered by the table, and rows that are equal in all else cannot be told apart" in note
+    assert trace.verify().ok
+
+
+def test_a_version_whose_files_are_gone(shop: Shop) -> None:
+    one, two = shop.file("one", ROWS), shop.file("two", [(7, "x")])
+    make(shop, always=True)
+    with shop.w.capture():
+        one.write.format("delta").mode("append").saveAsTable(shop.table)
+        two.write.format("delta").mode("append").saveAsTable(shop.table)
+    compact(shop)
+    with shop.w.capture():
+        two.selectExpr("id + 1 AS id", "v").write.format("delta").mode("append").saveAsTable(shop.table)
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    shop.spark.conf.set(check, "false")
+    shop.spark.sql(f"VACUUM {shop.table} RETAIN 0 HOURS")
+    shop.spark.conf.unset(check)
+    trace = shop.later.backward(shop.spark.table(shop.table))
+    assert {name: len(rows) for name, rows in told(trace).items()} == {"sales": 5}
+    assert trace.ended == (
+        "the trace ends at sales: its version 2: the table numbered its rows, and its version 2 is not there any more",
+    )
     assert trace.verify().ok

@@ -257,7 +257,7 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
         except NotRestored as why:
             passage.end(version.shown, f"its {replace(version, number=number).as_text}: {why}")
             base = None if not parts else c.open_version(replace(version, number=number))
-            under = None if base is None else _under(c, base, leaf, passage)
+            under = _under(c, base, leaf, passage) if base is not None and c.has_its_files(base) else None
             if under is None:
                 return None
             parts.append(under)
