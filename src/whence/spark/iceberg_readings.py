@@ -100,10 +100,14 @@ def is_named_from_outside(spark: SparkSession, relation: Plan) -> bool:
 
 def wap_branch(spark: SparkSession, relation: Plan) -> str | None:
     """Where tables are audited before they are published, the session's branch stands for them, once it is there."""
+    name = audited_in(spark, relation)
+    return name if name is not None and relation.table().table().refs().containsKey(name) else None
+
+
+def audited_in(spark: SparkSession, relation: Plan) -> str | None:
+    """The session's branch, if the table is audited before it is published."""
     name = spark.conf.get(_WAP_BRANCH, None)
     if name is None:
         return None
     table: Any = relation.table().table()
-    if str(table.properties().get(_WAP_ENABLED)).lower() != "true":
-        return None
-    return name if table.refs().containsKey(name) else None
+    return name if str(table.properties().get(_WAP_ENABLED)).lower() == "true" else None

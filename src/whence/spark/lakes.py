@@ -218,7 +218,8 @@ class Lakes(Files):
 
     def branch_of(self, leaf: Plan) -> str | None:
         """The branch of an Iceberg table that a plan names by itself; None for the main one, or the session's."""
-        return iceberg_readings.own_branch(leaf) if self.is_iceberg(leaf) else None
+        own = iceberg_readings.own_branch(leaf) if self.is_iceberg(leaf) else None
+        return None if own is None or own == iceberg_readings.audited_in(self.spark, leaf) else own
 
     def _newest_snapshot(self, relation: Plan) -> Any:
         branch = iceberg_readings.branch_named(self.spark, relation)
