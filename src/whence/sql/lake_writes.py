@@ -26,7 +26,7 @@ from whence.spark.lake_columns import (
 )
 from whence.spark.lakes import DELTA, ICEBERG, Commit, Version
 from whence.sql import numbered_rows
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.plans import NotRestored
 from whence.sql.row_changes import Change, quoted, table_leaf
 from whence.sql.sinks import stream_to
@@ -330,14 +330,29 @@ def _numbered(c: Catalyst, write: Write, written: Written, plan: Plan, leaf: Pla
     given = [attr for attr in attrs if str(attr.name()) not in names]
     passage.unsure = True
     if operation == _MERGE:  # which left rows alone and changed others, that had their numbers
-        made = _shown(c, written, plan, attrs, passage)
-        kept = c.filter(c.conjunction([c.is_not_null(attr) for attr in lacking]), made)
-        added = c.project(given, c.filter(c.negation(c.conjunction([c.is_not_null(attr) for attr in lacking])), made))
+        kept, inserted = _kept_and_inserted(c, written, plan)
+        left = _shown(c, kept[1], kept[0], attrs, passage)
+        added = _shown(c, inserted[1], inserted[0], given, passage)
         scan, rows = numbered_rows.new(c, leaf, version, write.told["before"], names)
-        return together(c, [kept, numbered_rows.numbered_by_table(c, added, given, lacking, leaf, rows, scan)], attrs)
+        return together(c, [left, numbered_rows.numbered_by_table(c, added, given, lacking, leaf, rows, scan)], attrs)
     made = _shown(c, written, plan, given, passage)
     scan, rows = numbered_rows.added(c, version) if operation == _APPEND else numbered_rows.whole(c, version)
     return numbered_rows.numbered_by_table(c, made, given, lacking, leaf, rows, scan)
+
+
+def _kept_and_inserted(c: Catalyst, written: Written, plan: Plan) -> list[tuple[Plan, Written]]:
+    """What a MERGE left, and what it inserted, which comes last (row_changes.py). Each stands once in the whole: else a
+    chain of MERGEs would double with every one."""
+    parts = c.children(plan)
+    if class_name(plan) != "Union" or len(parts) < 2:
+        raise NotRestored("which rows its MERGE inserted is not known")
+    places = {id_of(attr): n for n, attr in enumerate(c.output(plan))}
+    found = []
+    for part in (parts[0] if len(parts) == 2 else c.union(parts[:-1]), parts[-1]):
+        own = c.output(part)
+        columns = {name: own[places[id_of(attr)]] for name, attr in written.columns.items()}
+        found.append((part, replace(written, columns=columns)))
+    return found
 
 
 def _shown(c: Catalyst, written: Written, plan: Plan, attrs: Sequence[Attr], passage: Passage) -> Plan:
