@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -94,3 +95,21 @@ def test_streams_that_keep_state_say_so(w: whence.Session, arriving: Path, tmp_p
     assert list(trace.sources) == ["batch-1"]
     assert trace.ended == ("the trace ends at batch-1: the stream keeps state over its batches (Aggregate)",)
     assert "keeps state" in str(trace)
+
+
+def test_duplicates_within_a_watermark(w: whence.Session, arriving: Path, tmp_path: Path) -> None:
+    """Which row is the first of its kind depends on batches that are gone."""
+    first = stream(w, arriving).withColumn("at", F.timestamp_seconds(F.col("id") * 60)).withWatermark("at", "1 hour")
+    with w.capture():
+        run(
+            first.dropDuplicatesWithinWatermark(["name"]).writeStream.format("parquet"), tmp_path, str(tmp_path / "out")
+        )
+    trace = w.backward(w.spark.read.parquet(str(tmp_path / "out")))
+    assert (list(trace.sources), ids(trace["out"])) == (["out"], [1, 2])
+    state = "the stream keeps state over its batches (DeduplicateWithinWatermark)"
+    assert trace.ended == (f"the trace ends at out: {state}",)
+    batch = w.spark.read.schema(SCHEMA).json(str(arriving)).dropDuplicatesWithinWatermark(["name"])
+    with pytest.raises(AnalysisException, match="not supported with batch"):
+        batch.collect()
+    with pytest.raises(whence.UnsupportedOperator, match="DeduplicateWithinWatermark"):
+        w.backward(batch)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import whence
-from releases import RELEASE, case
+from releases import RELEASE, case, since
 from whence.sql import Catalyst
 
 # Values of one type, all of which are different.
@@ -135,3 +135,25 @@ def test_a_type_that_cannot_be_told_is_refused_by_name(tiny: SparkSession, w: wh
             w.backward(rows)
     finally:
         tiny.conf.unset("spark.sql.geospatial.enabled")
+
+
+@since("4.0", "SQL scripts")
+def test_the_result_of_a_script(tiny: SparkSession, w: whence.Session) -> None:
+    """Spark runs it at once and gives rows; which query they are of is not in them."""
+    pandas = pytest.importorskip("pandas")
+    tiny.conf.set("spark.sql.scripting.enabled", "true")
+    script = "BEGIN DECLARE least INT; SET least = 2; SELECT id FROM range(4) WHERE id >= least; END"
+    trace = w.backward(tiny.sql(script).where("id = 3"))
+    assert [tuple(row) for row in trace["dataframe"].collect()] == [(3,)]
+    (note,) = trace.ended
+    assert note.startswith("the trace ends at dataframe: its rows were computed when Spark made it")
+    # Rows that the user gave are a source like any other.
+    arrow = "spark.sql.execution.arrow.pyspark.enabled"
+    tiny.conf.set(arrow, "true")
+    for given in (
+        tiny.createDataFrame(pandas.DataFrame({"id": [3]})),
+        tiny.createDataFrame([(3,)], "id int"),
+        tiny.sql("SELECT * FROM VALUES (3), (4) AS given(id)").where("id = 3"),
+    ):
+        assert w.backward(given).notes == ()
+    tiny.conf.unset(arrow)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from whence.spark.construct import Plan, remembered
@@ -38,10 +39,10 @@ def is_fixed(relation: Plan) -> bool:
 
 def snapshot_named(relation: Plan) -> int | None:
     """The snapshot that is asked for by number, tag or time; None where it is the newest one."""
+    own = own_snapshot(relation)
+    if own is not None:
+        return own
     table: Any = relation.table()
-    number = table.snapshotId()
-    if number is not None:
-        return int(number)
     given = options_of(relation)
     if "snapshot-id" in given:
         return int(given["snapshot-id"])
@@ -54,14 +55,42 @@ def snapshot_named(relation: Plan) -> int | None:
     return None
 
 
+def own_snapshot(relation: Plan) -> int | None:
+    """The snapshot that the plan's table is read at by itself."""
+
+    def look() -> int | None:
+        table: Any = relation.table()
+        number = table.snapshotId()
+        if number is None:
+            return None
+        try:
+            asked = table.getClass().getDeclaredField("timeTravel")
+        except Py4JJavaError:  # there is one only where it was asked for
+            return int(number)
+        # From Iceberg 1.12 on Spark 4.1 on a plan holds the snapshot that is the newest one when the plan is made, and
+        # Spark exchanges it for the one that is so when the plan is run.
+        asked.setAccessible(True)
+        return None if asked.get(table) is None else int(number)
+
+    return remembered(relation, "own_snapshot", look)
+
+
 def branch_named(spark: SparkSession, relation: Plan) -> str | None:
     """The branch that is read; None for the main one."""
+    own = own_branch(relation)
+    return wap_branch(spark, relation) if own is None else own
+
+
+def own_branch(relation: Plan) -> str | None:
+    """The branch that the plan names by itself."""
     table: Any = relation.table()
     own = table.branch()
-    if own is not None:
-        return str(own)
-    given = options_of(relation)
-    return given["branch"] if "branch" in given else wap_branch(spark, relation)
+    return options_of(relation).get("branch") if own is None else str(own)
+
+
+def part_of_name(branch: str) -> str:
+    """How a branch is named behind the name of its table."""
+    return f"branch_{branch}"
 
 
 def is_named_from_outside(spark: SparkSession, relation: Plan) -> bool:
@@ -71,10 +100,14 @@ def is_named_from_outside(spark: SparkSession, relation: Plan) -> bool:
 
 def wap_branch(spark: SparkSession, relation: Plan) -> str | None:
     """Where tables are audited before they are published, the session's branch stands for them, once it is there."""
+    name = audited_in(spark, relation)
+    return name if name is not None and relation.table().table().refs().containsKey(name) else None
+
+
+def audited_in(spark: SparkSession, relation: Plan) -> str | None:
+    """The session's branch, if the table is audited before it is published."""
     name = spark.conf.get(_WAP_BRANCH, None)
     if name is None:
         return None
     table: Any = relation.table().table()
-    if str(table.properties().get(_WAP_ENABLED)).lower() != "true":
-        return None
-    return name if table.refs().containsKey(name) else None
+    return name if str(table.properties().get(_WAP_ENABLED)).lower() == "true" else None

@@ -9,14 +9,28 @@ from typing import Any
 
 from whence.spark.catalyst import Catalyst, Expr, Plan, class_name, to_list
 
-_GENERATED = "delta.generationExpression"
+NULL = "NULL"
+_GENERATED, _IDENTITY, _DEFAULT = "delta.generationExpression", "delta.identity.", "CURRENT_DEFAULT"
+# Values of columns that a write may leave out, and which are not NULL then.
+_FILLED_IN = (_GENERATED, _IDENTITY, _DEFAULT)
 
 
-def is_null_before(leaf: Plan, column: str) -> bool:
-    """Whether rows that were there before an Iceberg table got a column (by its id) have NULL in it."""
-    table: Any = leaf.table().table()
-    found = table.schema().findField(int(column))
-    return found is not None and found.initialDefault() is None
+def value_before(c: Catalyst, leaf: Plan, column: str) -> str | None:
+    """What rows have in a column, which is told as the format itself tells it, that were there before the table got it:
+    NULL, or the default that it got it with (Iceberg), as SQL; None where that is not told."""
+    if not c.is_iceberg(leaf):
+        return NULL
+    found = leaf.table().table().schema().findField(int(column))
+    if found is None:
+        return None
+    value = found.initialDefault()
+    if value is None:
+        return NULL
+    kind = str(found.type().toString())
+    if kind in ("boolean", "int", "long"):
+        return str(value).lower()
+    # Other types have a form of Iceberg's own, and how a text is quoted is a setting.
+    return f"'{value}'" if kind == "string" and "'" not in value and "\\" not in value else None
 
 
 def is_promoted(then: str, now: str) -> bool:
@@ -27,12 +41,27 @@ def is_promoted(then: str, now: str) -> bool:
 
 def generated(c: Catalyst, leaf: Plan) -> dict[str, str]:
     """The columns of a Delta table that are computed from its others, and how, as SQL. Delta takes nothing for that
-    which may come out otherwise. What a plan has of its columns does not tell it."""
-    if c.snapshots_of(leaf) is None:
-        return {}
-    fields = json.loads(str(leaf.relation().location().snapshotAtAnalysis().metadata().schemaString()))["fields"]
-    told = {str(one["name"]): one.get("metadata", {}).get(_GENERATED) for one in fields}
+    which may come out otherwise."""
+    told = {name: about.get(_GENERATED) for name, about in _told(c, leaf).items()}
     return {name: str(text) for name, text in told.items() if text is not None}
+
+
+def numbered(c: Catalyst, leaf: Plan) -> list[str]:
+    """The columns of a Delta table by which it numbers its rows (GENERATED ... AS IDENTITY)."""
+    return [name for name, about in _told(c, leaf).items() if any(key.startswith(_IDENTITY) for key in about)]
+
+
+def filled_in(c: Catalyst, leaf: Plan) -> list[str]:
+    """Columns of the table that get a value of their own when a write leaves them out."""
+    return [name for name, about in _told(c, leaf).items() if any(key.startswith(_FILLED_IN) for key in about)]
+
+
+def _told(c: Catalyst, leaf: Plan) -> dict[str, dict[str, Any]]:
+    """What the table says of its columns beside their types. Of Delta's, what a plan has of them tells only a part."""
+    is_delta = c.snapshots_of(leaf) is not None
+    schema = leaf.relation().location().snapshotAtAnalysis().metadata().schemaString() if is_delta else None
+    fields = json.loads(str(leaf.schema().json() if schema is None else schema))["fields"]
+    return {str(one["name"]): one.get("metadata", {}) for one in fields}
 
 
 def computed(c: Catalyst, text: str, column: Callable[[str], Expr | None]) -> Expr | None:
@@ -51,3 +80,21 @@ def computed(c: Catalyst, text: str, column: Callable[[str], Expr | None]) -> Ex
 
     made = c.exchanged_in(c.parse(text), value)
     return None if lacking else made
+
+
+def partition_columns(c: Catalyst, leaf: Plan) -> list[str]:
+    """Of a Delta table, whose partition columns have no empty texts."""
+    if c.snapshots_of(leaf) is None:
+        return []
+    return [str(name) for name in list(leaf.relation().partitionSchema().fieldNames())]
+
+
+def identity_partitions(c: Catalyst, leaf: Plan) -> list[str]:
+    """Columns that an Iceberg table is partitioned by, if it is by nothing else."""
+    if not c.is_iceberg(leaf):
+        return []
+    table: Any = leaf.table().table()
+    fields = list(table.spec().fields())
+    if any(str(one.transform().toString()) != "identity" for one in fields):
+        return []
+    return [str(table.schema().findColumnName(one.sourceId())) for one in fields]

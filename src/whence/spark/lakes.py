@@ -6,8 +6,10 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from typing import Any
+from urllib.parse import unquote
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -28,8 +30,6 @@ _DELTA = "org.apache.spark.sql.delta"
 _INDEX = "TahoeLogFileIndex"
 _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _METADATA_TABLE = "org.apache.iceberg.BaseMetadataTable"
-# Values of columns that a write may leave out, and which are not NULL then.
-_FILLED_IN = ("delta.generationExpression", "CURRENT_DEFAULT", "delta.identity")
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Lakes(Files):
     def _iceberg_schema(self, leaf: Plan) -> Any:
         """A snapshot that is read by its number has the columns of then; a table or branch has those of now."""
         table = leaf.table().table()
-        number = leaf.table().snapshotId()
+        number = iceberg_readings.own_snapshot(leaf)
         if number is None:
             return table.schema()
         known = table.schemas()
@@ -180,7 +180,7 @@ class Lakes(Files):
     def schema_number(self, leaf: Plan) -> str:
         """What tells the columns of an Iceberg table that are read from those that it had or will have."""
         table = leaf.table().table()
-        return f"{table.schema().schemaId()} {leaf.table().snapshotId()}"
+        return f"{table.schema().schemaId()} {iceberg_readings.own_snapshot(leaf)}"
 
     def snapshots_of(self, relation: Plan) -> tuple[int, int] | None:
         """Of a Delta table: the version that the plan was made with, and the one that it would read now."""
@@ -215,6 +215,11 @@ class Lakes(Files):
             return None
         snapshot = self._newest_snapshot(relation)
         return (0, 0) if snapshot is None else (int(snapshot.snapshotId()), int(snapshot.timestampMillis()))
+
+    def branch_of(self, leaf: Plan) -> str | None:
+        """The branch of an Iceberg table that a plan names by itself; None for the main one, or the session's."""
+        own = iceberg_readings.own_branch(leaf) if self.is_iceberg(leaf) else None
+        return None if own is None or own == iceberg_readings.audited_in(self.spark, leaf) else own
 
     def _newest_snapshot(self, relation: Plan) -> Any:
         branch = iceberg_readings.branch_named(self.spark, relation)
@@ -365,6 +370,15 @@ class Lakes(Files):
         snapshot = leaf.table().table().snapshot(number)
         return -1 if snapshot is None else int(snapshot.sequenceNumber())
 
+    def files_added(self, version: Version) -> list[str] | None:
+        """The names of the files that a version of a Delta table has and the one before has not; None if its log does
+        not tell (any more)."""
+        content = self.read_bytes(f"{version.place}/_delta_log/{version.number:020d}.json")
+        if content is None:
+            return None
+        actions = [json.loads(line) for line in content.decode().splitlines() if line.strip()]
+        return [unquote(one["add"]["path"]).rsplit("/", 1)[-1] for one in actions if "add" in one]
+
     def _delta_commit(self, root: str, number: int) -> Commit | None:
         content = self.read_bytes(f"{root}/_delta_log/{number:020d}.json") if number >= 0 else None
         if content is None:
@@ -403,19 +417,28 @@ class Lakes(Files):
                 return plan
         return None
 
-    def _openings(self, version: Version) -> list[Any]:
+    def _openings(self, version: Version, branch: str | None = None) -> list[Any]:
         spark = self.spark
-        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in version.name)
-        option = "versionAsOf" if version.kind == DELTA else "snapshot-id"
-        reader, of = spark.read.format(version.kind), ""
-        if version.number >= 0:
-            reader, of = reader.option(option, version.number), f" VERSION AS OF {version.number}"
-        by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{of}")] if quoted else []
-        return [*by_name, lambda: reader.load(version.location)]
+        parts = version.name if branch is None else (*version.name, iceberg_readings.part_of_name(branch))
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in parts) if version.name else ""
+        at = f" VERSION AS OF {version.number}" if version.number >= 0 else ""
+        by_name = [lambda: spark.sql(f"SELECT * FROM {quoted}{at}")] if quoted else []
 
-    def open_newest(self, version: Version) -> Plan | None:
-        """A scan of the table as it is now; None where it is gone, or another one lies there."""
-        for frame in self._openings(replace(version, number=-1)):
+        def by_place(option: str) -> DataFrame:
+            reader = spark.read.format(version.kind)
+            if version.number >= 0:
+                reader = reader.option(option, version.number)
+            if branch is not None:
+                reader = reader.option("branch", branch)
+            return reader.load(version.location)
+
+        # Iceberg took an option of its own until its 1.12 for Spark 4.1.
+        options = ["versionAsOf"] if version.kind == DELTA or version.number < 0 else ["snapshot-id", "versionAsOf"]
+        return [*by_name, *[partial(by_place, option) for option in options]]
+
+    def open_newest(self, version: Version, branch: str | None = None) -> Plan | None:
+        """A scan of the table, or of a branch of it, as it is now; None where it is gone, or another one lies there."""
+        for frame in self._openings(replace(version, number=-1), branch):
             try:
                 plan = self._leaf_of(frame())
             except Exception:
@@ -447,15 +470,6 @@ class Lakes(Files):
             plan = plan.children().apply(0)
         return plan
 
-    def filled_in(self, leaf: Plan) -> list[str]:
-        """Columns of the table that get a value of their own when a write leaves them out."""
-        fields = json.loads(str(leaf.schema().json()))["fields"]
-        return [
-            str(one["name"])
-            for one in fields
-            if any(str(key).startswith(_FILLED_IN) for key in one.get("metadata", {}))
-        ]
-
     def count_files(self, leaf: Plan) -> int:
         """How many data files the version has that a leaf reads."""
         version = self.version_of(leaf)
@@ -483,19 +497,3 @@ class Lakes(Files):
 
     def exists_table(self, parts: Iterable[str]) -> bool:
         return bool(self.spark.catalog.tableExists(".".join(f"`{part.replace('`', '``')}`" for part in parts)))
-
-    def identity_partitions(self, leaf: Plan) -> list[str]:
-        """Columns that an Iceberg table is partitioned by, if it is by nothing else."""
-        if not self.is_iceberg(leaf):
-            return []
-        table = leaf.table().table()
-        fields = list(table.spec().fields())
-        if any(str(one.transform().toString()) != "identity" for one in fields):
-            return []
-        return [str(table.schema().findColumnName(one.sourceId())) for one in fields]
-
-    def partition_columns(self, leaf: Plan) -> list[str]:
-        """Of a Delta table, whose partition columns have no empty texts."""
-        if self.snapshots_of(leaf) is None:
-            return []
-        return [str(name) for name in list(leaf.relation().partitionSchema().fieldNames())]

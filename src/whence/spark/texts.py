@@ -22,6 +22,15 @@ def sql_text(node: Plan) -> str | None:
     return None if text is None else str(text)
 
 
+def is_computed_before(leaf: Plan) -> bool:
+    """Whether a LocalRelation holds rows that Spark had computed when it made it: the result of a SQL script, or of a
+    method such as `crosstab`. What Python gives is in rows of another kind, and VALUES stands in a text."""
+    rows = leaf.data()
+    if sql_text(leaf) is not None or rows.isEmpty():
+        return False
+    return str(rows.head().getClass().getSimpleName()) == "GenericInternalRow"
+
+
 def span(node: Plan) -> tuple[int, int] | None:
     """From which character of its statement to which one, without the last, the operator stands."""
     origin = node.origin()

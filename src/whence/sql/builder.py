@@ -14,7 +14,7 @@ from whence.sql.blocks import Annotated, Block, Lookup, Place, ReadingPlace, rep
 from whence.sql.catalyst import Catalyst, Expr, Plan, remembered
 from whence.sql.certainty import uncertain
 from whence.sql.memory import Fact
-from whence.sql.row_changes import is_as_it_was
+from whence.sql.row_changes import is_no_witness
 from whence.sql.sources import SCANS, dataset_of, is_parameters
 from whence.sql.taps import Tap
 from whence.sql.tree import Node, place_of
@@ -183,7 +183,7 @@ class Builder:
 
     def set_aside(self, node: Node) -> None:
         """A part of the query that is read but whose rows are no witnesses, such as the right side of an anti join."""
-        if is_as_it_was(node) or is_parameters(node):  # which are no witnesses wherever they stand
+        if is_no_witness(node) or is_parameters(node):  # which are no witnesses wherever they stand
             with self.auxiliary():
                 self.set_aside(node.children[0])
             return

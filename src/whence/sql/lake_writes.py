@@ -14,9 +14,19 @@ from typing import Any
 
 from pyspark.sql import Column
 
-from whence.spark.lake_columns import computed, generated
+from whence.spark.lake_columns import (
+    NULL,
+    computed,
+    filled_in,
+    generated,
+    identity_partitions,
+    numbered,
+    partition_columns,
+    value_before,
+)
 from whence.spark.lakes import DELTA, ICEBERG, Commit, Version
-from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
+from whence.sql import numbered_rows
+from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name, id_of
 from whence.sql.plans import NotRestored
 from whence.sql.row_changes import Change, quoted, table_leaf
 from whence.sql.sinks import stream_to
@@ -24,7 +34,7 @@ from whence.sql.targets import Replaced, Target
 from whence.sql.writes import Passage, Pending, Write, as_shown, first_line, restored, together
 from whence.sql.written import Written, char_types, same_again
 
-_APPEND, _OVERWRITE = "append", "overwrite"
+_APPEND, _OVERWRITE, _MERGE = "append", "overwrite", "merge"
 _ENDED = "written outside of any capture"
 # What Delta calls the commands that change rows.
 _COMMANDS = {"update": "UPDATE", "delete": "DELETE", "merge": "MERGE"}
@@ -47,7 +57,7 @@ def pending_change(c: Catalyst, change: Change) -> Pending:
     assert version is not None
     columns = tuple(str(a.name()) for a in c.output(change.leaf))
     target = Target(version.place, version.shown, columns, change.why, version.kind, keeps_versions=True)
-    return VersionPending(c, change.after, target, change.leaf, operation=change.operation)
+    return VersionPending(c, change.after, target, change.leaf, operation=change.operation, numbered=change.numbered)
 
 
 def _opened(c: Catalyst, target: Target) -> Plan | None:
@@ -61,12 +71,20 @@ class VersionPending(Pending):
     """A write that is about to make a version of a table. `leaf` reads it as it is; None if it is not there yet."""
 
     def __init__(
-        self, c: Catalyst, plan: Plan | None, target: Target, leaf: Plan | None, *, operation: str | None = None
+        self,
+        c: Catalyst,
+        plan: Plan | None,
+        target: Target,
+        leaf: Plan | None,
+        *,
+        operation: str | None = None,
+        numbered: Sequence[str] = (),
     ) -> None:
         self._leaf = leaf
         self._former = None if leaf is None else c.version_of(leaf)
         self._files_before = 0 if leaf is None else c.count_files(leaf)
         self._operation = operation
+        self._numbered = numbered
         self._of_a_part: Pending | None = None
         self._unfollowed = target.why if operation is None else None
         super().__init__(c, plan, target if operation is not None else replace(target, why=None), before={})
@@ -86,7 +104,7 @@ class VersionPending(Pending):
 
     def done(self) -> None:
         c = self._c
-        leaf = (c.open_newest(self._former) if self._former is not None else None) or _opened(c, self._target)
+        leaf = self._written() or _opened(c, self._target)
         version = None if leaf is None else c.version_of(leaf)
         if leaf is None or version is None:
             self.why = self._unfollowed or "what was written there cannot be opened"
@@ -109,11 +127,23 @@ class VersionPending(Pending):
                 "before": None if former is None or former.table != version.table else former.number,
                 "operation": kind,
                 "table_columns": c.columns_told(leaf),
-                "partitions": c.partition_columns(leaf),
-                "filled_in": c.filled_in(leaf),
+                "partitions": partition_columns(c, leaf),
+                "filled_in": filled_in(c, leaf),
                 "generated": generated(c, leaf),
+                "numbered": list(self._numbered) if self._operation is not None else self._left_out(leaf),
             },
         )
+
+    def _written(self) -> Plan | None:
+        """A scan of the table, or of the branch of it, that was there before, as it is now."""
+        if self._leaf is None or self._former is None:
+            return None
+        return self._c.open_newest(self._former, self._c.branch_of(self._leaf))
+
+    def _left_out(self, leaf: Plan) -> list[str]:
+        """Columns by which the table numbers its rows, if the write left them out."""
+        given = {name.lower() for name in self._target.columns}
+        return [name for name in numbered(self._c, leaf) if name.lower() not in given]
 
     def _own(self, leaf: Plan, version: Version) -> Version:
         """The version that this made: Delta may rewrite files right afterwards by itself (auto compaction)."""
@@ -171,7 +201,7 @@ def _replacing_a_part(c: Catalyst, leaf: Plan, plan: Plan, target: Target) -> Pl
     new = c.project([c.alias(c.cast(given[name], a), a.name()) for name, a in attrs.items()], plan)
     try:
         if target.by_partition:
-            names = [name.lower() for name in c.partition_columns(leaf) or c.identity_partitions(leaf)]
+            names = [name.lower() for name in partition_columns(c, leaf) or identity_partitions(c, leaf)]
             if not names:
                 return "it replaced partitions of the table, which are not those of single columns"
             by_name = dict(zip(attrs, c.output(new), strict=True))
@@ -227,7 +257,7 @@ def beneath_version(c: Catalyst, leaf: Plan, passage: Passage) -> Plan | None:
         except NotRestored as why:
             passage.end(version.shown, f"its {replace(version, number=number).as_text}: {why}")
             base = None if not parts else c.open_version(replace(version, number=number))
-            under = None if base is None else _under(c, base, leaf, passage)
+            under = _under(c, base, leaf, passage) if base is not None and c.has_its_files(base) else None
             if under is None:
                 return None
             parts.append(under)
@@ -278,10 +308,51 @@ def _part(c: Catalyst, write: Write, leaf: Plan, passage: Passage) -> Plan:
     version = c.version_of(leaf)
     assert version is not None
     plan, written = restored(c, write, version.place, passage)
-    made = _shown(c, _as_called_now(c, written, leaf, passage), plan, c.output(leaf), passage)
+    called = _as_called_now(c, written, leaf, passage)
+    if any(str(attr.name()) in called.told.get("numbered", ()) for attr in c.output(leaf)):
+        made = _numbered(c, write, called, plan, leaf, passage)
+    else:
+        made = _shown(c, called, plan, c.output(leaf), passage)
     # What was rebuilt from the words of a command is held against the rows that the command made.
     passage.unsure = passage.unsure or write.told["operation"] not in (_APPEND, _OVERWRITE)
     return made
+
+
+def _numbered(c: Catalyst, write: Write, written: Written, plan: Plan, leaf: Plan, passage: Passage) -> Plan:
+    """What was written, under the table's columns, with the numbers that the table gave its rows."""
+    operation, attrs, number = write.told["operation"], c.output(leaf), _number(write)
+    version = c.version_of(leaf)
+    assert version is not None
+    assert number is not None
+    version = replace(version, number=number)
+    lacking = [attr for attr in attrs if str(attr.name()) in written.told["numbered"]]
+    names = [str(attr.name()) for attr in lacking]
+    given = [attr for attr in attrs if str(attr.name()) not in names]
+    passage.unsure = True
+    if operation == _MERGE:  # which left rows alone and changed others, that had their numbers
+        kept, inserted = _kept_and_inserted(c, written, plan)
+        left = _shown(c, kept[1], kept[0], attrs, passage)
+        added = _shown(c, inserted[1], inserted[0], given, passage)
+        scan, rows = numbered_rows.new(c, leaf, version, write.told["before"], names)
+        return together(c, [left, numbered_rows.numbered_by_table(c, added, given, lacking, leaf, rows, scan)], attrs)
+    made = _shown(c, written, plan, given, passage)
+    scan, rows = numbered_rows.added(c, version) if operation == _APPEND else numbered_rows.whole(c, version)
+    return numbered_rows.numbered_by_table(c, made, given, lacking, leaf, rows, scan)
+
+
+def _kept_and_inserted(c: Catalyst, written: Written, plan: Plan) -> list[tuple[Plan, Written]]:
+    """What a MERGE left, and what it inserted, which comes last (row_changes.py). Each stands once in the whole: else a
+    chain of MERGEs would double with every one."""
+    parts = c.children(plan)
+    if class_name(plan) != "Union" or len(parts) < 2:
+        raise NotRestored("which rows its MERGE inserted is not known")
+    places = {id_of(attr): n for n, attr in enumerate(c.output(plan))}
+    found = []
+    for part in (parts[0] if len(parts) == 2 else c.union(parts[:-1]), parts[-1]):
+        own = c.output(part)
+        columns = {name: own[places[id_of(attr)]] for name, attr in written.columns.items()}
+        found.append((part, replace(written, columns=columns)))
+    return found
 
 
 def _shown(c: Catalyst, written: Written, plan: Plan, attrs: Sequence[Attr], passage: Passage) -> Plan:
@@ -314,6 +385,8 @@ def _as_called_now(c: Catalyst, written: Written, leaf: Plan, passage: Passage) 
         passage.unsure = passage.unsure or then is None
         return written
     names = {told[0]: name for name, told in now.items()}
+    before = {told[0] for told in then.values()}
+    values = {name: value_before(c, leaf, own) for name, (own, _) in now.items() if own not in before}
     called: dict[str, str] = {}
     for name, (own, kind) in then.items():
         if own in names:
@@ -326,8 +399,12 @@ def _as_called_now(c: Catalyst, written: Written, leaf: Plan, passage: Passage) 
         if column in called:
             columns[called[column]] = attr
     told = {**written.told}
-    for what in ("partitions", "filled_in"):
-        told[what] = [called[name] for name in told[what] if name in called]
+    for what in ("partitions", "filled_in", "numbered"):
+        told[what] = [called[name] for name in told.get(what, ()) if name in called]
+    # Columns that the table has got since, with a value for the rows that were there.
+    told["filled_in"] += [name for name, value in values.items() if value is None]
+    defaults = {name: value for name, value in values.items() if value not in (None, NULL)}
+    told["generated"] = {**told.get("generated", {}), **defaults}
     return replace(written, columns=columns, told=told)
 
 
@@ -341,7 +418,10 @@ def _under(c: Catalyst, scan: Plan, leaf: Plan, passage: Passage) -> Plan | None
         own, kind = now[str(attr.name())]
         value = by_name.get(names.get(own, ""))
         if value is None:  # the table has got the column since, perhaps with a value for the rows that were there
-            value, passage.unsure = c.null(attr), True
+            text = value_before(c, leaf, own)
+            if text is None:
+                return None
+            value, passage.unsure = c.cast(c.parse(text), attr), True
         elif not c.can_cast(value, attr):
             return None
         elif then[names[own]][1] != kind:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from whence.model import EXACT, Exactness, WhenceError
 from whence.model.once import once
 from whence.spark.round_trips import of_files
+from whence.spark.texts import is_computed_before
 from whence.sql.alike_branches import with_branches_merged
 from whence.sql.asked_files import asked_files
 from whence.sql.barren import mark_barren
@@ -28,6 +29,11 @@ from whence.sql.tree import Node, rebuild, tree_of
 from whence.sql.versions import require_cached_alike, require_unchanged, told_apart
 from whence.sql.wavering import Wavering
 from whence.sql.writes import Passage, looked_through
+
+_COMPUTED_BEFORE = (
+    "its rows were computed when Spark made it, as the result of a SQL script (BEGIN ... END) is, and Spark does not "
+    "tell what they were made from: ask about the query itself"
+)
 
 
 class SqlLineage:
@@ -86,6 +92,9 @@ class SqlLineage:
     def _tree(self, plan: Plan, through: bool) -> Node:
         c = self.c
         tree = looked_through(c, plan, self.passage) if through else tree_of(c, c.normalise(put_back(c, plan)))
+        leaves = [node for node in tree.walk() if not node.children]
+        if through and len(leaves) == 1 and leaves[0].kind == "LocalRelation" and is_computed_before(leaves[0].plan):
+            self.passage.end("dataframe", _COMPUTED_BEFORE)
         new = unrolled(c, tree)
         # What the query reads once, a recursion reads in every round.
         self.in_rounds = new is not tree

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from whence.model import StoreError
 from whence.spark.allowed import FORMATS, names_class, reading_options
 from whence.spark.earlier import earlier
-from whence.spark.lake_columns import is_null_before, is_promoted
+from whence.spark.lake_columns import is_promoted, value_before
 from whence.spark.lakes import DELTA, ICEBERG, Version, version_told
 from whence.spark.paths import literal
 from whence.sql import facts
@@ -352,8 +352,8 @@ def _alike(
     for attr in attrs:
         told = then.get(str(attr.name()))
         name = None if told is None else names.get(told[0])
-        if grown and told is not None and name is None and is_null_before(scan, told[0]):
-            found.append(c.alias_as(c.null(attr), attr))
+        if grown and told is not None and name is None and (text := value_before(c, scan, told[0])) is not None:
+            found.append(c.alias_as(c.cast(c.parse(text), attr), attr))
             continue
         if grown and told is not None and name in by_name and is_promoted(now[name][1], told[1]):
             found.append(c.alias_as(c.cast(by_name[name], attr), attr))

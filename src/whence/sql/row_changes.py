@@ -7,19 +7,21 @@ a row that only stood in the same file as a changed one comes from itself alone,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from pyspark.errors import AnalysisException
 
-from whence.spark.lake_columns import computed, generated
+from whence.spark.lake_columns import computed, filled_in, generated, numbered
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.tree import Node
 
 _KINDS = {"UpdateTable": "update", "DeleteFromTable": "delete", "MergeIntoTable": "merge"}
 # The table as it was, where it only decides which rows of a MERGE's source are new: nobody's witness.
 AS_IT_WAS = "__whence_as_it_was"
+# Rows of a table that only tell how it numbered them (numbered_rows.py): nobody's witnesses either.
+AS_NUMBERED = "__whence_as_numbered"
 _MATCHED = "__whence_matched"
 # A column as it is named, by its parts, and what it becomes.
 Set = tuple[Sequence[str], Expr]
@@ -33,14 +35,22 @@ def is_as_it_was(node: Node) -> bool:
     return node.kind == "SubqueryAlias" and str(node.plan.identifier().name()) == AS_IT_WAS
 
 
+def is_no_witness(node: Node) -> bool:
+    """Whether what stands below is read to tell something of other rows alone."""
+    return node.kind == "SubqueryAlias" and str(node.plan.identifier().name()) in (AS_IT_WAS, AS_NUMBERED)
+
+
 @dataclass(frozen=True, eq=False)
 class Change:
-    """`leaf` reads the table as it is before the command runs; `after` is the query for what it holds afterwards."""
+    """`leaf` reads the table as it is before the command runs; `after` is the query for what it holds afterwards.
+
+    `numbered`: columns that new rows have from the table, which numbers them; NULL in the query."""
 
     operation: str
     leaf: Plan
     after: Plan | None
     why: str | None = None
+    numbered: tuple[str, ...] = ()
 
 
 def table_leaf(c: Catalyst, name: str) -> Plan | None:
@@ -135,7 +145,8 @@ def change_by(
         target = c.copy(alias, child=target)
     making = _Making(c, target, parts, {str(alias.identifier().name()).lower() for alias in aliases})
     try:
-        return Change(operation, leaf, c.plan_of(c.frame(making.after(said()))))
+        after = c.plan_of(c.frame(making.after(said())))
+        return Change(operation, leaf, after, numbered=tuple(sorted(making.left_to_table)))
     except NotFollowed as why:
         return Change(operation, leaf, None, str(why))
     except AnalysisException as problem:  # the command will say it, or it says more than a query can
@@ -197,6 +208,8 @@ class _Making:
     target: Plan
     parts: Sequence[str]
     aliases: set[str]
+    # Columns by which the table numbers its rows, where new rows have no value of their own for them.
+    left_to_table: set[str] = field(default_factory=set)
 
     @property
     def columns(self) -> list[Attr]:
@@ -329,7 +342,8 @@ class _Making:
         c = self.c
         source, given = self._source(said.source)
         clauses = [self._clause(one, given) for one in said.not_matched]
-        filled_in = {name.lower() for name in c.filled_in(self._leaf)}
+        own_values = {name.lower() for name in filled_in(c, self._leaf)}
+        by_number = {name.lower() for name in numbered(c, self._leaf)}
         there = c.join(source, self._as_it_was(self.target), "leftanti", said.condition)
 
         def value(attr: Attr) -> Expr:
@@ -338,7 +352,9 @@ class _Making:
             for clause in reversed(clauses):
                 assert clause.values is not None
                 own = clause.values.get(name, self._computed_of_new(name, clause.values))
-                if own is None and name in filled_in:
+                if own is None and name in by_number:
+                    self.left_to_table.add(str(attr.name()))
+                elif own is None and name in own_values:
                     raise NotFollowed(f"its column {attr.name()} was filled in by the table")
                 new = self._cast(c.null(attr) if own is None else own, attr)
                 found = (

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import Column
 
 from whence.spark.allowed import FORMATS
+from whence.spark.iceberg_readings import part_of_name
 from whence.spark.lakes import DELTA, ICEBERG
 from whence.sql.catalyst import Catalyst, Expr, Plan, class_name
 from whence.sql.sources import roots_of
@@ -125,7 +126,7 @@ def of_command(c: Catalyst, command: Plan) -> Target | None:
         table = command.table() if kind == "InsertIntoHiveTable" else command.tableDesc()
         return replace(c_table(c, table), why="it is a table in a format of Hive's")
     if kind in ("AppendData", "OverwriteByExpression", *_BY_PARTITION, "ReplaceData", "WriteDelta"):
-        target = _other(c, c.name_parts_of_relation(command.table()))
+        target = _other(c, _written(c, command.table()))
         query = tuple(str(a.name()) for a in c.output(command.query()))
         # By position, the columns are the table's own.
         by_name = "isByName" not in c.fields(command) or bool(command.isByName())
@@ -158,6 +159,12 @@ def c_table(c: Catalyst, table: Any) -> Target:
     if where.isDefined() and not c.is_table(".".join(f"`{part}`" for part in parts)):
         return replace(target, place=c.qualified(str(where.get().toString())))
     return target
+
+
+def _written(c: Catalyst, relation: Plan) -> list[str]:
+    """The name of the table, and of its branch where the rows go into one."""
+    parts, branch = c.name_parts_of_relation(relation), c.branch_of(relation)
+    return parts if branch is None else [*parts, part_of_name(branch)]
 
 
 def _other(c: Catalyst, parts: list[str]) -> Target:

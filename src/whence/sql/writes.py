@@ -26,7 +26,7 @@ from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
 from whence.sql.certainty import certain, may_be_uncertain, uncertain
 from whence.sql.checkpoints import put_back, why_copied
 from whence.sql.plans import NotRestored
-from whence.sql.row_changes import is_as_it_was
+from whence.sql.row_changes import is_no_witness
 from whence.sql.sinks import Stream, any_streams, query_of, stream_to
 from whence.sql.targets import Target, place_of
 from whence.sql.tree import Node, rebuild, tree_of
@@ -475,14 +475,16 @@ def looked_through(c: Catalyst, plan: Plan, passage: Passage, *, own: bool = Tru
     passed = passage.passed
 
     def replaced(node: Node) -> Plan | None:
-        if node.kind == "Given" or is_as_it_was(node):  # as far as it was asked to, or may be
+        if node.kind == "Given" or is_no_witness(node):  # as far as it was asked to, or may be
             return node.plan
         if node.children and (fact := facts.known(c, node.kind, node.plan)) is not None and not fact.certain:
             # It knows its rows by their place in what it read, so the trace goes no further than that.
             for leaf in node.walk():
                 place = place_of(c, leaf.plan) if leaf.kind in _WRITTEN_TO else None
                 if place is not None and _writes(c, place):
-                    passage.end(_name(place), "what was captured above it knows its rows by their place in it")
+                    version = c.version_of(leaf.plan)
+                    name = _name(place) if version is None else version.shown
+                    passage.end(name, "what was captured above it knows its rows by their place in it")
             return node.plan
         if node.kind in _WRITTEN_TO:
             why = why_copied(c, node.plan)

@@ -167,7 +167,7 @@ abstract class Sources extends Sheet {
             }
             if (inner != null && inner.getClass().getName().indexOf("iceberg") >= 0) {
                 out.append(",\"location\":").append(quote(String.valueOf(call(inner, "location"))));
-                Object pinned = field(shown, "snapshotId", "snapshotId");
+                Object pinned = pinned(shown);
                 Object branch = field(shown, "branch", "branch");
                 if (pinned == null && branch == null) {
                     branch = audited(inner);
@@ -192,6 +192,19 @@ abstract class Sources extends Sheet {
         }
         options(table);
         out.append('}');
+    }
+
+    /* The snapshot that an Iceberg table is read at because it was named. From 1.12 on Spark 4.1 on a plan also holds the newest one
+     * of the moment when it was made. */
+    private static Object pinned(Object table) {
+        Object number = field(table, "snapshotId", "snapshotId");
+        try {
+            Field asked = table.getClass().getDeclaredField("timeTravel");
+            asked.setAccessible(true);
+            return asked.get(table) == null ? null : number;
+        } catch (Throwable older) {
+            return number;
+        }
     }
 
     /* What a source of any maker says about itself: its maps of options and its paths, found by the fields' names. */

@@ -186,7 +186,7 @@ def _v2_write(r: Reading, f: Fields, node: Node) -> list[Effect]:
     if overwrite and isinstance(f.get("deleteExpr"), dict) and f["deleteExpr"].get("c") != "Literal":
         overwrite = False
     held = (f.get("table") or {}).get("plan", {})
-    if (held.get("f", {}).get("catalog") or {}).get("catalog") == sources.REWRITING:
+    if (held.get("f", {}).get("catalog") or {}).get("catalog") in sources.REWRITING:
         return []
     targets = _relation_of(r, f.get("table"))
     options = sources.merged_options(f.get("writeOptions"), (held.get("f", {}).get("table") or {}).get("options"))

@@ -178,8 +178,8 @@ def _v2(place: Place, fields: Fields, out: list[Any]) -> Found:
 
 _REFS = re.compile(r"(branch|tag)_.+|(snapshot_id|at_timestamp)_\d+")
 """How Iceberg lets a branch or a snapshot be named: as if it were a table below its table."""
-REWRITING = "default_cache_iceberg"
-"""The catalogue that Iceberg reads and writes a table through while it rewrites its files."""
+REWRITING = ("default_cache_iceberg", "default_rewrite_catalog")
+"""The catalogues that Iceberg reads and writes a table through while it rewrites its files: before 1.12, and since."""
 
 
 def of_v2(

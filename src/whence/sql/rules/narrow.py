@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from whence.sql.blocks import Annotated
 from whence.sql.builder import Builder
-from whence.sql.row_changes import is_as_it_was
+from whence.sql.row_changes import is_no_witness
 from whence.sql.sources import is_parameters
 from whence.sql.tree import Node
 
@@ -26,7 +26,7 @@ def look_through(node: Node, build: Builder) -> Annotated:
 
 def below(node: Node, build: Builder) -> AbstractContextManager[None]:
     """What an operator that is looked through says of the readings below it."""
-    if is_as_it_was(node) or is_parameters(node):
+    if is_no_witness(node) or is_parameters(node):
         return build.auxiliary()
     if node.kind == "View":
         return build.view(node.plan.desc().identifier().table())
