@@ -1,5 +1,8 @@
 """Questions that are asked again and again about one report: each against the time of the report's own query.
 
+The session has computed the report before, as whoever asks about it has seen it; `unseen` is asked of a session of its
+own, which has not. Questions themselves know nothing of each other.
+
 python -m bench.yesterday [--orders 200000] [--rounds 7] [--docs]
 """
 
@@ -15,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 import whence
-from bench.harness import Bars, Result, arguments, finish, interleaved, progress, spark_session, write_docs
+from bench.harness import Bars, Result, Way, arguments, finish, interleaved, progress, spark_session, write_docs
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "yesterday" / "orders.py"
 PROMISED = 2.0
@@ -43,21 +46,33 @@ class Asked:
 
 
 def ways(w: whence.Session, asked: Asked) -> dict[str, Callable[[], Any]]:
+    """All but `unseen`."""
+
     def bad() -> DataFrame:
         return asked.report()[1].where("sales < 0")
-
-    def why_not(condition: str) -> Any:
-        orders, report = asked.report()
-        return w.why_not(orders.where("id = 7"), to=report.where(condition))
 
     return {
         "the query": lambda: asked.report()[1].collect(),
         "print": lambda: str(w.backward(bad())),
         "print, one column": lambda: str(w.backward(bad(), columns=["sales"])),
         "verify": lambda: w.backward(bad()).verify(),
-        "why_not, reached": lambda: why_not("true"),
-        "why_not, dropped": lambda: why_not("sales < -1e12"),
+        "why_not, reached": lambda: why_not(w, asked, "true"),
+        "why_not, dropped": lambda: why_not(w, asked, "sales < -1e12"),
     }
+
+
+def why_not(w: whence.Session, asked: Asked, condition: str) -> Any:
+    orders, report = asked.report()
+    return w.why_not(orders.where("id = 7"), to=report.where(condition))
+
+
+def unseen(spark: SparkSession, home: Path, asked: Asked) -> Way:
+    sessions: list[whence.Session] = []
+    return Way(
+        lambda: why_not(sessions[-1], asked, "sales < -1e12"),
+        lambda: sessions.append(whence.attach(spark, store=home / "unseen")),
+        lambda: sessions.pop().close(),
+    )
 
 
 def main() -> None:
@@ -74,8 +89,10 @@ def main() -> None:
             assert found["verify"]().ok
             assert found["why_not, reached"]()[0].operator is None
             assert found["why_not, dropped"]()[0].operator == "Filter"
-            with progress("yesterday", len(found) * (options.rounds + options.warmup)) as tick:
-                measured = interleaved(found, options.rounds, options.warmup, tick)
+            every: dict[str, Way | Callable[[], Any]] = {**found}
+            every["why_not, dropped, unseen"] = unseen(spark, home, asked)
+            with progress("yesterday", len(every) * (options.rounds + options.warmup)) as tick:
+                measured = interleaved(every, options.rounds, options.warmup, tick)
     finally:
         spark.stop()
         shutil.rmtree(home, ignore_errors=True)

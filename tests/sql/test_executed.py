@@ -97,6 +97,27 @@ def test_a_report_that_was_looked_at_is_asked_about_from_what_it_computed(
     assert trace.verify().ok
 
 
+def test_why_a_report_that_was_looked_at_lacks_a_row_is_told_from_what_it_computed(
+    w: whence.Session, adaptive: SparkSession, path: str
+) -> None:
+    def told() -> tuple[str | None, str]:
+        row = adaptive.table("sales").where("id = 3")
+        (fate,) = w.why_not(row, to=adaptive.sql(f"{TOTALS} HAVING sum(amount) > 3"))
+        return fate.operator, fate.reason
+
+    unseen, fate = jobs_for(adaptive, told), told()
+    adaptive.sql(TOTALS).collect()
+    assert jobs_for(adaptive, told) < unseen  # the source is read for the row alone
+    assert told() == fate == ("Filter", "(total > CAST(3 AS BIGINT)) is not true")
+
+
+def jobs_for(spark: SparkSession, ask: Callable[[], object]) -> int:
+    dag = spark.sparkContext._jsc.sc().dagScheduler()
+    before = int(dag.numTotalJobs())
+    ask()
+    return int(dag.numTotalJobs()) - before
+
+
 def test_what_is_derived_from_a_report_is_of_it(w: whence.Session, adaptive: SparkSession, path: str) -> None:
     report = adaptive.sql(TOTALS)
     report.toPandas()

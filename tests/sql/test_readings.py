@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import whence
 from whence.spark import catalyst, statuses
@@ -192,6 +193,30 @@ def test_verify_looks_at_what_the_user_sees(w: whence.Session, monkeypatch: pyte
     assert "does not show 2 of the witnesses" in str(verdict)
     records.__dict__["_frame"] = numbers(w, 1, 2)
     assert "shows 1 rows that are none" in str(trace.verify())
+
+
+def test_verify_reads_no_source_again_whose_rows_are_what_the_witnesses_are_told_by(
+    w: whence.Session, tmp_path: Path
+) -> None:
+    numbers(w, 1, 2, 3).write.parquet(str(tmp_path / "t"))
+    frame = w.spark.read.parquet(str(tmp_path / "t"))
+    pairs = frame.alias("a").join(frame.alias("b"), F.expr("b.n <= a.n"))
+    trace = w.backward(pairs.where("b.n < 3").groupBy("a.n").count())
+    assert trace.verify().ok
+    before = jobs(w)
+    assert trace.verify().ok
+    quick = jobs(w) - before
+    ((_, _, records),) = trace._ends.values()
+    records.__dict__["_frame"] = trace[next(iter(trace.sources))].where("n > 0")  # the same rows, by another query
+    before = jobs(w)
+    assert trace.verify().ok
+    assert quick < jobs(w) - before
+    records.__dict__["_frame"] = trace[next(iter(trace.sources))].where("n > 1")
+    assert "does not show" in str(trace.verify())
+
+
+def jobs(w: whence.Session) -> int:
+    return int(w.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def insert(w: whence.Session, name: str, *values: int, overwrite: bool = False) -> None:

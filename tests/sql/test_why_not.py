@@ -7,6 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import whence
+from whence.sql import SqlLineage
+from whence.sql.follow import goes_alone
 
 ORDERS = "select * from values (0,1,10),(1,1,-5),(2,9,20),(3,2,30),(4,3,7) as o(id,customer,amount)"
 CUSTOMERS = "select * from values (1,'eu'),(2,'us'),(3,'eu') as c(customer,region)"
@@ -118,6 +120,43 @@ def test_a_row_that_cannot_be_lost_is_not_followed(session: whence.Session, tmp_
     assert jobs_for(session, lambda: session.why_not(numbers.where("id = 70"), to=sums)) <= 2
     (dropped,) = session.why_not(numbers.where("id = 70"), to=sums)
     assert (dropped.operator, dropped.reason.split()[0]) == ("Filter", "(v")
+
+
+@pytest.fixture(scope="module")
+def lines(session: whence.Session, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A view of lines, two of them alike; to tell which line is which, one task must read the whole file."""
+    path = tmp_path_factory.mktemp("lines") / "sales.csv"
+    rows = [(n, n % 3, n % 7 * 10) for n in range(60)]
+    path.write_text("".join(f"{n},{shop},{amount}\n" for n, shop, amount in [*rows, (7, 1, 0)]))
+    session.spark.read.csv(str(path), schema="n int, shop int, amount int").createOrReplaceTempView("wn_sales")
+    session.spark.sql("select * from values (0,'eu'),(1,'us') as s(shop,region)").createOrReplaceTempView("wn_shops")
+    return "wn_sales"
+
+
+_TOTALS = "select region, sum(amount) total from wn_sales join wn_shops using (shop) where n < 50 group by region"
+
+
+@pytest.mark.parametrize(
+    ("query", "by_values"),
+    [
+        (f"{_TOTALS} having sum(amount) > 510", True),
+        ("select region from wn_shops s where exists "
+         "(select 1 from wn_sales l where l.shop = s.shop and amount > 0)", True),
+        ("select n, rank() over (partition by shop order by n) r from wn_sales", False),
+        ("select n from wn_sales order by amount, n limit 20", False),
+    ],
+)  # fmt: skip
+def test_a_line_is_asked_about_by_its_values_where_nothing_looks_for_it_again(
+    session: whence.Session, lines: str, query: str, by_values: bool
+) -> None:
+    spark = session.spark
+    rows, result = spark.table(lines), spark.sql(query)
+    to = SqlLineage(session._plans(), result)
+    assert goes_alone(to, next(place for place in to.readings if place.dataset.name == lines)) == by_values
+    fates = {(n, str(fate)) for n in (7, 8, 9, 55) for fate in session.why_not(rows.where(f"n = {n}"), to=result)}
+    together = session.why_not(rows.where("n in (7, 8, 9, 55)"), to=result)
+    assert fates == {(fate.row.n, str(fate)) for fate in together}
+    assert len(session.why_not(rows.where("n = 7"), to=result)) == 2  # each of the two lines
 
 
 def jobs_for(session: whence.Session, ask: Callable[[], object]) -> int:

@@ -137,6 +137,12 @@ class Evaluation:
             return None
         return self.c.frame(self._told_ids([link], kept))
 
+    def may_be_at_hand(self, place: ReadingPlace) -> bool:
+        """Whether the identities at a reading may be on the driver; what is made of computed rows elsewhere is not,
+        which Spark's optimizer takes its time to tell."""
+        _, kept = self._told_by.get(place.number, (None, None))
+        return kept is None or class_name(kept) == "LocalRelation"
+
     def ids_at(self, places: Sequence[ReadingPlace]) -> list[Plan]:
         """Identities of the witnesses at these readings, in as few queries as can be."""
         alike: dict[tuple[object, ...], list[int]] = {}

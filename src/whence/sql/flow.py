@@ -277,10 +277,20 @@ class SqlFlow:
                     continue
                 records = answer.found[site]
                 assert isinstance(records, SqlRecords)
-                shown[site.name] = records.frame()
+                there = records.frame()
                 on_ways = [place for place in places if not place.barren] or places[:1]
-                readings[site.name] = [question.rows_of([place]) for place in on_ways]
+                if question.are_rows_of(places, there):  # then no row need be read to compare them
+                    shown[site.name] = _numbers(question.ids_of(places))
+                    readings[site.name] = [_numbers(question.ids_of([place])) for place in on_ways]
+                else:
+                    shown[site.name] = there
+                    readings[site.name] = [question.rows_of([place]) for place in on_ways]
             return with_sources(self.lineage.c, verdict, shown, readings)
+
+
+def _numbers(ids: DataFrame) -> DataFrame:
+    """Identities under names that are the same for all readings."""
+    return ids.toDF(*[f"i{n}" for n in range(len(ids.columns))])
 
 
 def equal_to(c: Catalyst, frame: DataFrame, values: Sequence[tuple[Any, ...]]) -> DataFrame:

@@ -77,8 +77,38 @@ def picked(rows: SqlLineage, theirs: ReadingPlace, to: SqlLineage, reading: Read
     there = (*columns, *found[0].attrs)
     if [c.type_of(a) for a in there] != [c.type_of(a) for a in here]:
         return None
+    if (numbered := _told_by_numbers(rows, theirs, to, reading)) is not None:
+        return c.keep(numbered).plan
     fresh = [c.alias_as(one, other) for one, other in zip(there, here, strict=True)]
     return c.keep(c.project(fresh, block.annotated.plan)).plan
+
+
+def goes_alone(to: SqlLineage, reading: ReadingPlace) -> bool:
+    """Whether the rows of a reading are followed without a look at what they are told by: up to the first operator that
+    looks its rows up they are gone through alone, and it knows them by their values."""
+    level = Level(to, reading)
+    if not level.by_row:
+        return False
+    lookup = _lookup_of(to, level.places[-1].block)
+    if lookup is None:
+        return True
+    told = {id_of(a) for a in lookup.block.annotated.attrs}
+    asked = set() if lookup.condition is None else to.c.references(lookup.condition)
+    return level.is_whole(lookup) and not told & asked and len(lookup.attrs) == 1 + len(lookup.keys)
+
+
+def _told_by_numbers(rows: SqlLineage, theirs: ReadingPlace, to: SqlLineage, reading: ReadingPlace) -> Plan | None:
+    """The same, where nothing looks for these rows in the source again: then any number tells them apart, and what they
+    are told by elsewhere, for which some formats are read from end to end, in one task, is not asked for."""
+    c = rows.c
+    _, link = scanned(to, reading)
+    plan, columns = rows.tree.plan, c.output(theirs.leaf.plan)
+    if any(c.type_of(a) != "bigint" for a in link.attrs) or theirs.leaf.rows is not None or not plan.deterministic():
+        return None
+    if not {id_of(a) for a in columns} <= {id_of(a) for a in c.output(plan)} or not goes_alone(to, reading):
+        return None
+    own = [c.alias_as(one, other) for one, other in zip(columns, c.output(reading.leaf.plan), strict=True)]
+    return c.project([*own, *[c.alias_as(c.position(), attr) for attr in link.attrs]], plan)
 
 
 def seeds_of(to: SqlLineage, reading: ReadingPlace, rows: Plan) -> tuple[Seeds, DataFrame]:
@@ -149,12 +179,12 @@ class Level:
     As far up as they go row by row, they are computed on the rows that hold a seed alone."""
 
     def __init__(
-        self, lineage: SqlLineage, target: ReadingPlace | Block, seeds: Seeds, rows: Plan | None = None
+        self, lineage: SqlLineage, target: ReadingPlace | Block, seeds: Seeds | None = None, rows: Plan | None = None
     ) -> None:
         """`rows`: of the lowest operator, those that hold a seed, where they are known."""
         self._lineage = lineage
         self._target = target
-        self.seeds = seeds
+        self._seeds = seeds
         places = [p for p in lineage.places if p.node.fact is None]
         self.places = [p for p in reversed(places) if any(origin(link) is target for link in p.annotated.links)]
         self._rows = rows
@@ -164,8 +194,18 @@ class Level:
         self._row_by_row = 0 if settled else next(others, len(self.places))  # so many, from the lowest on
 
     @property
-    def _by_row(self) -> bool:
+    def seeds(self) -> Seeds:
+        assert self._seeds is not None
+        return self._seeds
+
+    @property
+    def by_row(self) -> bool:
         return self._row_by_row == len(self.places)
+
+    def is_whole(self, lookup: Lookup) -> bool:
+        """Whether the operator at the top is all of the block. What a window adds to the block below it (a row's place
+        among the others) takes all rows to know."""
+        return bool(lookup.block.annotated.plan.fastEquals(self.places[-1].annotated.plan))
 
     @once
     def _base(self) -> Plan | None:
@@ -191,7 +231,7 @@ class Level:
     def keeps_all(self) -> bool:
         """Whether every seed is in a row at the top, here and in all blocks above, whatever the rows are."""
         lowest, *others = self.places
-        if lowest.node.children and (lowest.node.kind not in _GATHERING or not self._by_row):
+        if lowest.node.children and (lowest.node.kind not in _GATHERING or not self.by_row):
             return False
         if any(place.node.kind not in KEEPING for place in others):
             return False
@@ -234,7 +274,7 @@ class Level:
         if above is not None:
             return self.numbers(above.seeds.plan)
         top = self.places[-1]
-        if self.seeds.constant is None or self.seeds.told is None or not self._by_row:
+        if self.seeds.constant is None or self.seeds.told is None or not self.by_row:
             return self.numbers(self.holding(top))
         # The rows are not kept for that, so that Spark computes no more of a group than what decides whether it stays.
         c = self._lineage.c
@@ -247,8 +287,7 @@ class Level:
         if lookup is None:
             return None
         block = lookup.block.annotated
-        # What a window adds to the block below it (a row's place among the others) takes all rows to know.
-        alone = self._by_row and block.plan.fastEquals(self.places[-1].annotated.plan)
+        alone = self.by_row and self.is_whole(lookup)
         joins = any(place.node.kind == "Join" for place in self.places)
         joined = self._held(block.plan, block.links, alone=alone, joined=joins)
         level = Level(
@@ -277,7 +316,7 @@ class Level:
         c = self._lineage.c
         told = c.project([self.seeds.number], plan)
         some = c.distinct_on_driver(told) if self.seeds.one is None else c.limit(1, told)
-        return {row[0] for row in c.frame(some).collect()}
+        return {row[0] for row in c.frame(c.taken(some)).collect()}
 
 
 def _lookup_of(lineage: SqlLineage, block: int) -> Lookup | None:

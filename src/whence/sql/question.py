@@ -39,7 +39,7 @@ from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import Alike, ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
 from whence.sql.sources import is_of_parameters
-from whence.sql.verify import compare, compare_steady, require_same_rows, unsorted, without_barriers
+from whence.sql.verify import as_asked, compare, compare_steady, require_same_rows, unsorted, without_barriers
 
 # Up to this many identities are sent to every executor.
 _SENT = 200_000
@@ -273,7 +273,7 @@ class SqlQuestion:
         c, restriction = self.lineage.c, self.restriction("leftsemi")
         extras_count = self.direction == "backward" and not self.widened
         with c.quietly():
-            asked = c.frame(c.as_joins(c.taken(c.plan_of(unsorted(c, self.rows)))))
+            asked = as_asked(c, self.rows)
             again = unsorted(c, restricted(self.lineage, None, restriction))
             if any(node.kind in operators.PYTHON_BATCHES for node in self.lineage.tree.walk()):
                 asked, again = without_barriers(c, asked), without_barriers(c, again)
@@ -380,6 +380,17 @@ class SqlQuestion:
             told = ids if told is None else told.union(ids)
         return reduce(DataFrame.unionAll, parts)
 
+    def are_rows_of(self, places: list[ReadingPlace], shown: DataFrame) -> bool:
+        """Whether a DataFrame gives the rows with the identities of the witnesses there and nothing else, by its query,
+        and all of these readings read a row alike: then rows differ where identities do."""
+        c, first = self.lineage.c, places[0].leaf.plan
+        columns = {tuple((a.name(), c.type_of(a)) for a in c.output(place.leaf.plan)) for place in places}
+        if len(columns) > 1 or not all(c.is_file_scan(place.leaf.plan) for place in places):
+            return False
+        if len(versions.states(c, places)) > 1 or not all(c.reads_alike(first, p.leaf.plan) for p in places[1:]):
+            return False
+        return given.are_same(c, shown, self._leaf_rows(places[0], self._sent(places), "leftsemi"))
+
     def direct(self, place: ReadingPlace) -> tuple[Plan, Sequence[int]] | None:
         """The witnesses at a reading, with their identities, as a choice among its rows, where it is no more."""
         if self._root is not None:
@@ -390,7 +401,8 @@ class SqlQuestion:
     def witness_rows(self, place: ReadingPlace) -> Plan | None:
         """The witnesses at a reading, with its own columns alone, where the reading need not be looked through."""
         c = self.lineage.c
-        few = fetch.few_rows(c, place, self.ids_of([place])) if "found" in vars(self) else None
+        at_hand = "found" in vars(self) and self.found.may_be_at_hand(place)
+        few = fetch.few_rows(c, place, self.ids_of([place])) if at_hand else None
         if few is not None:
             return few
         if self._root is not None:

@@ -44,8 +44,9 @@ def compare(asked: DataFrame, again: DataFrame, *, extras_count: bool = True) ->
     value = f"struct({', '.join(names)})" if names else "struct(1)"
 
     def differing(carried: Sequence[str], kept: Sequence[str]) -> list[Row]:
-        both = left.withColumn("text", text).selectExpr("text", *carried, "1 as n")
-        both = both.unionAll(right.withColumn("text", text).selectExpr("text", *carried, "-1 as n"))
+        # Spark looks through the whole query for each DataFrame on the way, so there are as few as can be.
+        told = [text.alias("text"), *map(F.expr, carried)]
+        both = left.select(*told, F.expr("1 as n")).unionAll(right.select(*told, F.expr("-1 as n")))
         rest = both.groupBy("text").agg(*[F.expr(told) for told in (*kept, "sum(n) as n")]).where("n <> 0")
         return rest.limit(_SHOWN).collect()
 
@@ -105,17 +106,25 @@ def compare_steady(asked: DataFrame, again: DataFrame, wavering: Mapping[int, Wa
 
 def unsorted(c: Catalyst, df: DataFrame) -> DataFrame:
     """The same rows in any order, without the sort that stands on top of the query: to compare them takes none."""
-
-    def without(plan: Plan) -> Plan | None:
-        if class_name(plan) == "Sort":
-            return c.children(plan)[0]
-        if class_name(plan) not in ("Filter", "Project", "SubqueryAlias"):
-            return None
-        below = without(c.children(plan)[0])
-        return None if below is None else c.with_children(plan, [below])
-
-    found = without(c.plan_of(df))
+    found = _without_sort(c, c.plan_of(df))
     return df if found is None else c.frame(found)
+
+
+def as_asked(c: Catalyst, df: DataFrame) -> DataFrame:
+    """The user's own query, as a proof computes it: in any order, what it has computed before taken from there."""
+    plan = c.plan_of(df)
+    found = _without_sort(c, plan)
+    return c.frame(c.as_joins(c.taken(plan if found is None else found)))
+
+
+def _without_sort(c: Catalyst, plan: Plan) -> Plan | None:
+    """None where no sort stands on top."""
+    if class_name(plan) == "Sort":
+        return c.children(plan)[0]
+    if class_name(plan) not in ("Filter", "Project", "SubqueryAlias"):
+        return None
+    below = _without_sort(c, c.children(plan)[0])
+    return None if below is None else c.with_children(plan, [below])
 
 
 def without_barriers(c: Catalyst, df: DataFrame) -> DataFrame:

@@ -253,7 +253,7 @@ def _closest(to: SqlLineage, rows: Plan, number: Expr, parts: Sequence[Expr]) ->
     A row may be behind several (a window's, a join's): the one that came closest to being kept tells."""
     c = to.c
     tests = [c.alias(part, f"p{i}") for i, part in enumerate(parts)]
-    told = c.frame(c.limit(_MOST_LOOKED_AT + 1, c.project([number, *tests], rows))).collect()
+    told = c.frame(c.taken(c.limit(_MOST_LOOKED_AT + 1, c.project([number, *tests], rows)))).collect()
     if len(told) > _MOST_LOOKED_AT:
         return None
     closest: dict[int, list[str]] = {}
