@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,20 @@ def test_the_files_of_a_scan_are_told_as_one_after_the_other(
     rows = spark.read.parquet(str(tmp_path / "t able")).selectExpr("_metadata.file_path as path")
     paths = {row.path for row in rows.collect()}
     assert set(at_once[0]) == paths
+
+
+def test_long_answers_of_the_jvm_go_out_at_once(spark: SparkSession) -> None:
+    Catalyst(spark)
+    server: Any = spark._sc._gateway.java_gateway_server  # type: ignore[union-attr]
+    known = server.getClass().getSuperclass().getDeclaredField("connections")
+    known.setAccessible(True)
+    held_back: list[list[bool]] = []
+
+    def look() -> None:  # in a connection of its own
+        held_back.append([not one.getSocket().getTcpNoDelay() for one in known.get(server)])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert held_back
+    assert not any(held_back[0])
