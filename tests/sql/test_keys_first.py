@@ -33,11 +33,11 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     keep = Plans.keep
 
-    def noting(self: Plans, plan: object) -> object:
+    def noting(self: Plans, plan: object, *, many: bool = False) -> object:
         text = str(plan.toString())  # type: ignore[attr-defined]
         if "parquet" in text:
             made.append(text)
-        return keep(self, plan)
+        return keep(self, plan, many=many)
 
     monkeypatch.setattr(Plans, "keep", noting)
     return made

@@ -58,8 +58,8 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     made: list[object] = []
     keep = Plans.keep
 
-    def noting(self: Plans, plan: object) -> object:
-        kept = keep(self, plan)
+    def noting(self: Plans, plan: object, *, many: bool = False) -> object:
+        kept = keep(self, plan, many=many)
         made.append(plan)
         return kept
 

@@ -197,7 +197,7 @@ def _wanted(
     if not pairs:
         return right
     told = c.project([c.alias(c.told(key), f"k{i}") for i, (key, _) in enumerate(pairs)], kept.plan)
-    values = c.frame(told).collect()
+    values = c.rows(told)
     if not values:
         return right
     if link is None or link.node.kind == "Join":
