@@ -1,6 +1,7 @@
 package whence;
 
 import java.lang.reflect.Field;
+import java.math.BigDecimal;
 import java.net.SocketException;
 import java.net.URI;
 import java.util.ArrayList;
@@ -14,10 +15,14 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -32,9 +37,16 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
 import py4j.DefaultGatewayServerListener;
 import py4j.Gateway;
@@ -96,6 +108,10 @@ public final class Handles {
             }
             nodes.add(one);
         }
+        return lines(nodes);
+    }
+
+    private String lines(List nodes) {
         StringBuilder told = new StringBuilder();
         for (int i = 0; i < nodes.size(); i++) {
             told.append(i == 0 ? "" : "\n").append(line(nodes.get(i)));
@@ -166,6 +182,91 @@ public final class Handles {
     public String references(Object node) {
         AttributeSet all = node instanceof Expression ? ((Expression) node).references() : ((QueryPlan) node).references();
         return list(all.toSeq());
+    }
+
+    /** The subquery expressions in an expression, or in those of a plan's own node; not those within another one's query. */
+    public String subqueries(Object node) {
+        List found = new ArrayList();
+        if (node instanceof Expression) {
+            subqueries((Expression) node, found);
+        } else {
+            scala.collection.Iterator all = ((QueryPlan) node).expressions().iterator();
+            while (all.hasNext()) {
+                subqueries((Expression) all.next(), found);
+            }
+        }
+        return lines(found);
+    }
+
+    private static void subqueries(Expression expression, List found) {
+        if (!expression.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION())) {
+            return;
+        }
+        if (expression instanceof PlanExpression) {
+            found.add(expression);
+            return;
+        }
+        scala.collection.Iterator all = expression.children().iterator();
+        while (all.hasNext()) {
+            subqueries((Expression) all.next(), found);
+        }
+    }
+
+    /** The hidden column in which a scan tells file and row; nothing where it has none. */
+    public String metadata(Object scan) {
+        List found = new ArrayList();
+        scala.collection.Iterator all = ((QueryPlan) scan).output().iterator();
+        while (all.hasNext()) {
+            Attribute one = (Attribute) all.next();
+            if (hasField(one, "file_path") && !one.metadata().json().equals("{}")) {
+                found.clear();
+                found.add(one);
+            }
+        }
+        return lines(found);
+    }
+
+    public boolean hasField(Object expression, String name) {
+        DataType type = ((Expression) expression).dataType();
+        return type instanceof StructType && ((StructType) type).getFieldIndex(name).isDefined();
+    }
+
+    /** `expression IN (...)`: the values have its type, and stand here as texts, each with its length in front of it. */
+    public Object oneOf(Object expression, String values) {
+        DataType type = ((Expression) expression).dataType();
+        List found = new ArrayList();
+        int at = 0;
+        while (at < values.length()) {
+            int end = values.indexOf(':', at);
+            int next = end + 1 + Integer.parseInt(values.substring(at, end));
+            found.add(constant(values.substring(end + 1, next), type));
+            at = next;
+        }
+        return new In((Expression) expression, PythonUtils.toSeq(found));
+    }
+
+    /** A constant of the type of an expression. */
+    public Object constant(Object like, String text) {
+        return constant(text, ((Expression) like).dataType());
+    }
+
+    private static Literal constant(String text, DataType type) {
+        Object value;
+        if (type instanceof LongType) {
+            value = Long.valueOf(text);
+        } else if (type instanceof IntegerType) {
+            value = Integer.valueOf(text);
+        } else if (type instanceof ShortType) {
+            value = Short.valueOf(text);
+        } else if (type instanceof ByteType) {
+            value = Byte.valueOf(text);
+        } else if (type instanceof DecimalType) {
+            DecimalType kind = (DecimalType) type;
+            value = Decimal.apply(new BigDecimal(text), kind.precision(), kind.scale());
+        } else {
+            value = UTF8String.fromString(text);
+        }
+        return new Literal(value, type);
     }
 
     /** The rows of a physical plan, all of which come to the driver. What runs there goes by its session's settings. */

@@ -29,7 +29,7 @@ from whence.spark.construct import (
     to_list,
 )
 from whence.spark.keeping import FEW_ROWS, Keeping, Kept
-from whence.spark.round_trips import handles_for, of_files
+from whence.spark.round_trips import handles_for, nodes, of_files
 from whence.spark.sessions import require_running
 from whence.spark.shared import shared
 
@@ -222,11 +222,18 @@ class Catalyst(Keeping):
         found = scan.relation().options()
         return next((found.apply(key) for key in to_list(found.keys().toSeq()) if key.lower() == name), None)
 
-    def is_metadata(self, attribute: Attr) -> bool:
-        """Whether this is the hidden column in which a file scan tells file and row."""
-        return self.has_field(attribute, "file_path") and attribute.metadata().json() != "{}"
+    def metadata(self, scan: Plan) -> Attr:
+        """The hidden column in which a file scan tells file and row."""
+        handles = handles_for(scan)
+        if handles is not None:
+            return next(iter(nodes(scan._gateway_client, handles.metadata(scan))))
+        structs = (a for a in reversed(self.output(scan)) if a.dataType().typeName() == "struct")
+        return next(a for a in structs if self.has_field(a, "file_path") and a.metadata().json() != "{}")
 
     def has_field(self, struct: Expr, name: str) -> bool:
+        handles = handles_for(struct)
+        if handles is not None:
+            return bool(handles.hasField(struct, name))
         return bool(struct.dataType().getFieldIndex(name).isDefined())
 
     def keeps_order(self, scan: Plan) -> bool:
