@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,6 +113,49 @@ def test_few_rows_are_computed_and_fetched_in_one_job(
     assert jobs(spark) - before == expected
     assert (kept.local, kept.total) == (is_local, count)
     assert sorted(row[0] for row in c.rows(kept.plan)) == list(range(count))
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (7, 7), (8, None)])
+def test_the_first_rows_are_computed_and_fetched_in_one_job(
+    spark: SparkSession, c: Catalyst, tmp_path: Path, count: int, expected: int | None
+) -> None:
+    spark.range(0, 5000, 1, 2).write.parquet(str(tmp_path / "ids"))
+    read = spark.read.parquet(str(tmp_path / "ids")).where(f"id % 5000 < {count}")
+    before = jobs(spark)
+    kept = c.first(c.plan_of(read), 7)
+    assert jobs(spark) - before == 1
+    assert (None if kept is None else kept.total) == expected
+    if kept is not None:
+        assert sorted(c.rows(kept.plan)) == [(i,) for i in range(count)]
+    texts = c.first(c.plan_of(read.selectExpr("id", "'text' AS t")), 7)
+    assert (None if texts is None else texts.total) == expected
+
+
+def test_the_first_rows_of_each_partition_are_those_of_a_limit(spark: SparkSession, c: Catalyst) -> None:
+    plan = c.plan_of(spark.range(0, 40, 1, 4).where("id % 3 = 0"))
+    by_limit, by_number = (c.frame(some(3, plan)).collect() for some in (c.limit_of_each, c.first_of_each))
+    assert by_number == by_limit
+    assert len(by_number) == 12
+
+
+def test_code_is_not_compiled_again(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark gives the counter of each limit another name, so that whatever is compiled with one is compiled anew."""
+    session = spark.newSession()  # which compiles
+    c = Catalyst(session)
+    jvm: Any = spark._jvm
+    compiled = jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    session.range(50).write.parquet(str(tmp_path / "ids"))
+
+    def ask() -> int:
+        before = int(compiled.getCount())
+        read = c.plan_of(session.read.parquet(str(tmp_path / "ids")).where("id % 7 = 3"))
+        assert c.keep(c.first_of_each(10, read), many=True).total == 7
+        assert c.first(read, 10) is not None
+        return int(compiled.getCount()) - before
+
+    assert ask() > 0
+    assert ask() == 0
+    c.release()
 
 
 def test_what_takes_much_room_stays_in_spark(spark: SparkSession, c: Catalyst, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,16 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         made.append(plan)
         return kept
 
+    def noting_first(self: Plans, plan: object, most: int) -> object:
+        before = len(made)
+        kept = first(self, plan, most)
+        if len(made) == before:  # it was not for `keep` to compute
+            made.append(plan)
+        return kept
+
+    first = Plans.first
     monkeypatch.setattr(Plans, "keep", noting)
+    monkeypatch.setattr(Plans, "first", noting_first)
     return made
 
 

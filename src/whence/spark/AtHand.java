@@ -155,22 +155,35 @@ public final class AtHand {
      * are, and in the same job the first ones of each partition come to the driver. Null where there are more. `query` reads
      * what is kept of another one, and nothing else.
      */
-    public Object few(Object query, final int most, final long bytes) {
-        final SparkPlan kept = ((QueryExecution) query).sparkPlan();
-        final SparkSession session = ((QueryExecution) query).sparkSession();
-        Object[] rows = (Object[]) session.withActive(new AbstractFunction0() {
-            public Object apply() {
-                return SQLExecution.withSQLConfPropagated(session, new AbstractFunction0() {
-                    public Object apply() {
-                        return new LocalLimitExec(most + 1, kept).executeCollect();
-                    }
-                });
-            }
-        });
+    public Object few(Object query, int most, long bytes) {
+        Object[] rows = first(((QueryExecution) query).sparkPlan(), ((QueryExecution) query).sparkSession(), most + 1);
         long size = 0;
         for (int i = 0; i < rows.length; i++) {
             size += ((UnsafeRow) rows[i]).getSizeInBytes();
         }
         return rows.length > most || size > bytes ? null : PythonUtils.toSeq(Arrays.asList(rows));
+    }
+
+    /** The rows of a query, if they are so few: of each partition no more than one more is computed. Null otherwise. */
+    public Object first(Object query, int most) {
+        QueryExecution known = (QueryExecution) query;
+        Object[] rows = first(known.executedPlan(), known.sparkSession(), most + 1);
+        return rows.length > most ? null : PythonUtils.toSeq(Arrays.asList(rows));
+    }
+
+    /**
+     * The first rows of each partition of a plan. The limit stands above what Spark compiles, since its counter has another
+     * name in every query: with it, code that was compiled before would be compiled anew.
+     */
+    private static Object[] first(final SparkPlan plan, final SparkSession session, final int rows) {
+        return (Object[]) session.withActive(new AbstractFunction0() {
+            public Object apply() {
+                return SQLExecution.withSQLConfPropagated(session, new AbstractFunction0() {
+                    public Object apply() {
+                        return new LocalLimitExec(rows, plan).executeCollect();
+                    }
+                });
+            }
+        });
     }
 }

@@ -41,6 +41,11 @@ class AtHand:
         found: JavaObject | None = self._java.few(query, most, size)
         return found
 
+    def first(self, query: JavaObject, most: int) -> JavaObject | None:
+        """The rows of a query, if they are so few."""
+        found: JavaObject | None = self._java.first(query, most)
+        return found
+
 
 def at_hand_of(spark: SparkSession) -> AtHand | None:
     """None where classes of whence's own are not allowed: then Spark reads these rows as all others."""

@@ -492,6 +492,12 @@ class Making(Contents):
         """The first rows of each partition, which Spark stops at."""
         return self._plans.LocalLimit(self.parse(str(n)), child)
 
+    def first_of_each(self, n: int, child: Plan) -> Plan:
+        """The first rows of each partition. Spark computes all of them, but compiles no code for that which it has
+        compiled before, as it does for a limit, whose counter has another name in every query."""
+        within = self._exprs.BitwiseAnd(self.position(), self.long((1 << POSITION_BITS) - 1))
+        return self.filter(self._exprs.LessThan(within, self.long(n)), child)
+
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
         """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""
         error: Exception | None = None

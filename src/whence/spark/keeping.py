@@ -4,6 +4,7 @@ Few rows come to the driver, others stay in Spark's block manager."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ FEW_BYTES = 16 << 20
 # Of rows with texts, so many are fetched of each partition in the job that computes them, and so many rows in all.
 FEW_TEXTS = 127
 MOST_FETCHED = 64_000
+# What reads no more bytes than this has not so many partitions that the first rows of each were many.
+MOST_READ = 512 << 20
 _NARROW = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
 
 _FOR_FEW_ROWS = {
@@ -178,6 +181,22 @@ class Keeping(Subqueries, Lakes):
             rows = self._to_seq(rdd.toJavaRDD().collect())
         rdd.unpersist(False)
         return Kept(self._local(self._own_output(plan, frame), rows), int(rows.size()), local=True)
+
+    def first(self, plan: Plan, most: int) -> Kept | None:
+        """The rows, on the driver, if they are so few; Spark stops at the next one of each partition."""
+        if self._at_hand is not None and self._is_narrow(plan) and self._length_of(plan) <= MOST_READ:
+            frame = self.wide_frame(self.taken(plan))
+            rows = self._at_hand.first(frame._jdf.queryExecution(), most)
+            if rows is None:
+                return None
+            return Kept(self._local(self._own_output(plan, frame), rows), int(rows.size()), local=True)
+        kept = self.keep(self.limit_of_each(most + 1, plan))
+        return kept if kept.local and kept.total <= most else None
+
+    def _length_of(self, plan: Plan) -> float:
+        """Of the files that a plan reads, in bytes."""
+        listed = self.listed_below(plan)
+        return sum(length for files in listed for length, _ in files.values()) if listed else math.inf
 
     def _of_local_rows(self, plan: Plan, optimised: Plan) -> JavaObject | None:
         """The rows of a query over nothing but few rows of the driver's, in one job without a stage before it."""

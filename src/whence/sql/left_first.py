@@ -46,8 +46,8 @@ def left_first(
     used = way.needed({id_of(a) for a in block.annotated.attrs} | also)
     if not used:
         return None
-    kept = c.keep(c.limit_of_each(_ROWS + 1, c.project(used, way.chosen)))
-    if kept.total > _ROWS or not kept.local:
+    kept = c.first(c.project(used, way.chosen), _ROWS)
+    if kept is None:
         return None
     found = way.exchanged(kept, used, lambda join, right, link: _wanted(c, join, right, link, kept, find))
     return found if found is None or condition is None else c.filter(condition, found)
