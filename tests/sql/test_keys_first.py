@@ -33,13 +33,22 @@ def scans(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     made: list[str] = []
     keep = Plans.keep
 
-    def noting(self: Plans, plan: object) -> object:
+    def noting(self: Plans, plan: object, *, many: bool = False) -> object:
         text = str(plan.toString())  # type: ignore[attr-defined]
         if "parquet" in text:
             made.append(text)
-        return keep(self, plan)
+        return keep(self, plan, many=many)
 
+    def noting_first(self: Plans, plan: object, most: int) -> object:
+        before = len(made)
+        kept = first(self, plan, most)
+        if len(made) == before and "parquet" in str(plan.toString()):  # type: ignore[attr-defined]
+            made.append(str(plan.toString()))  # type: ignore[attr-defined]
+        return kept
+
+    first = Plans.first
     monkeypatch.setattr(Plans, "keep", noting)
+    monkeypatch.setattr(Plans, "first", noting_first)
     return made
 
 

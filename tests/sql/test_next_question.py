@@ -58,12 +58,21 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     made: list[object] = []
     keep = Plans.keep
 
-    def noting(self: Plans, plan: object) -> object:
-        kept = keep(self, plan)
+    def noting(self: Plans, plan: object, *, many: bool = False) -> object:
+        kept = keep(self, plan, many=many)
         made.append(plan)
         return kept
 
+    def noting_first(self: Plans, plan: object, most: int) -> object:
+        before = len(made)
+        kept = first(self, plan, most)
+        if len(made) == before:  # it was not for `keep` to compute
+            made.append(plan)
+        return kept
+
+    first = Plans.first
     monkeypatch.setattr(Plans, "keep", noting)
+    monkeypatch.setattr(Plans, "first", noting_first)
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +123,71 @@ def test_the_files_of_a_scan_are_told_as_one_after_the_other(
     rows = spark.read.parquet(str(tmp_path / "t able")).selectExpr("_metadata.file_path as path")
     paths = {row.path for row in rows.collect()}
     assert set(at_once[0]) == paths
+
+
+def test_long_answers_of_the_jvm_go_out_at_once(spark: SparkSession) -> None:
+    Catalyst(spark)
+    server: Any = spark._sc._gateway.java_gateway_server  # type: ignore[union-attr]
+    known = server.getClass().getSuperclass().getDeclaredField("connections")
+    known.setAccessible(True)
+    held_back: list[list[bool]] = []
+
+    def look() -> None:  # in a connection of its own
+        held_back.append([not one.getSocket().getTcpNoDelay() for one in known.get(server)])
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert held_back
+    assert not any(held_back[0])
+
+
+def test_subqueries_are_told_in_one_call(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Catalyst(spark)
+    text = """select id from range(9) where id in (select id from range(3) where id > (select min(id) from range(2)))
+        and not exists (select 1 from range(1)) or id = (select max(id) from range(4))"""
+    plan = c.children(c.plan_of(spark.sql(text)))[0]
+    told = [(class_name(sub), id_of(sub)) for sub in c.subqueries(plan)]
+    assert sorted(name for name, _ in told) == ["Exists", "ListQuery", "ScalarSubquery"]
+    client: Any = spark._sc._gateway._gateway_client  # type: ignore[union-attr]
+    monkeypatch.setattr(client, round_trips._HANDLES, None)
+    assert [(class_name(sub), id_of(sub)) for sub in c.subqueries(plan)] == told
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("bigint", [1, -9007199254740993, None]),
+        ("int", [3]),
+        ("smallint", [-3, 4]),
+        ("tinyint", [5]),
+        ("decimal(5, 2)", [Decimal("1.50"), Decimal("-7")]),
+        ("string", ["a", "", "12:b", "a\r\n\\b", "ä", "\U0001f600", "it's"]),
+        ("date", ["2026-11-19"]),
+        ("boolean", [True]),
+    ],
+)
+def test_many_values_are_one_call(
+    spark: SparkSession, kind: str, values: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c = Catalyst(spark)
+    rows = spark.createDataFrame([(str(v) if v is not None else None,) for v in [*values, "77"]], "v string")
+    frame = rows.selectExpr(f"try_cast(v as {kind}) as v")
+    plan = c.plan_of(frame)
+    (column,) = c.output(plan)
+
+    def chosen() -> set[Any]:
+        test = c.one_of(column, values)
+        assert test is not None
+        return {row[0] for row in c.frame(c.filter(test, plan)).collect()}
+
+    at_once = chosen()
+    like = c.literal(values[0], column)
+    client: Any = spark._sc._gateway._gateway_client  # type: ignore[union-attr]
+    monkeypatch.setattr(client, round_trips._HANDLES, None)
+    assert chosen() == at_once
+    both = c.frame(c.project([c.alias(like, "a"), c.alias(c.literal(values[0], column), "b")], plan)).first()
+    assert both is not None
+    assert both[0] == both[1]
+    if kind != "date":
+        assert at_once == set(values)

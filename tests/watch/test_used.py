@@ -96,6 +96,17 @@ def test_a_checkpoint_from_before_is_a_visible_gap(spark, t1, tmp_path: Path) ->
         assert sum(run.details["gaps"].values()) == 1
 
 
+def test_rows_that_a_trace_keeps_in_spark_are_looked_through(spark, t1, tmp_path: Path) -> None:
+    spark.range(3, 3000).selectExpr("CAST(id AS INT) AS id", "'c' AS name").write.insertInto("t1")
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        trace = w.backward(spark.sql("SELECT a.id, b.name FROM t1 a JOIN t1 b ON a.id = b.id"))
+        assert trace.witness_counts == {"t1": 2999}
+        trace["t1"].write.parquet(str(tmp_path / "out"))
+        assert w._watcher.checkpoints
+        assert {(short(e.source.name), short(e.target.name)) for e in w.catalog.edges()} == {("t1", "out")}
+        assert w.catalog.runs()[-1].details.get("gaps", {}) == {}
+
+
 def test_a_query_of_the_database_gives_its_tables_and_no_columns(spark, t1, tmp_path: Path) -> None:
     url = f"jdbc:derby:{tmp_path}/derby;create=true"
     with whence.attach(spark, store=tmp_path / "store") as w:

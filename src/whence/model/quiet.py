@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -48,6 +48,12 @@ def tags_of(context: Any) -> set[str]:
     held = vars(context).setdefault("_whence_tags", threading.local())
     tags: set[str] = vars(held).setdefault("tags", set())
     return tags
+
+
+def told_of_kept(context: Any) -> list[Callable[[Any, Any], None]]:
+    """Who wants to know when whence keeps the rows of a query in Spark: of which DataFrame, and in which."""
+    told: list[Callable[[Any, Any], None]] = vars(context).setdefault("_whence_told_of_kept", [])
+    return told
 
 
 @contextmanager

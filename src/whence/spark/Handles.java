@@ -1,5 +1,8 @@
 package whence;
 
+import java.lang.reflect.Field;
+import java.math.BigDecimal;
+import java.net.SocketException;
 import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -12,10 +15,14 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.plans.QueryPlan;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -30,12 +37,21 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.ShortType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
+import py4j.DefaultGatewayServerListener;
 import py4j.Gateway;
 import py4j.GatewayServer;
+import py4j.Py4JServerConnection;
 import scala.runtime.AbstractFunction0;
 
 /**
@@ -48,6 +64,38 @@ public final class Handles {
 
     public Handles(Object server) {
         gateway = ((GatewayServer) server).getGateway();
+        answerAtOnce((GatewayServer) server);
+    }
+
+    /**
+     * An answer of more than some 8,000 characters goes out in pieces, and the operating system would hold the last one back
+     * until Python's side has said that it got the ones before, which that says after 40 ms. From now on all go out at once,
+     * in connections that threads open later too.
+     */
+    private static void answerAtOnce(GatewayServer server) {
+        server.addListener(new DefaultGatewayServerListener() {
+            public void connectionStarted(Py4JServerConnection connection) {
+                atOnce(connection);
+            }
+        });
+        try {
+            Field known = GatewayServer.class.getDeclaredField("connections");
+            known.setAccessible(true);
+            Object[] all = ((List) known.get(server)).toArray();
+            for (int i = 0; i < all.length; i++) {
+                atOnce((Py4JServerConnection) all[i]);
+            }
+        } catch (Exception unknown) {
+            return; // another py4j: long answers take longer
+        }
+    }
+
+    private static void atOnce(Py4JServerConnection connection) {
+        try {
+            connection.getSocket().setTcpNoDelay(true);
+        } catch (SocketException closed) {
+            return; // it answers nothing any more
+        }
     }
 
     public String list(Object seq) {
@@ -60,6 +108,10 @@ public final class Handles {
             }
             nodes.add(one);
         }
+        return lines(nodes);
+    }
+
+    private String lines(List nodes) {
         StringBuilder told = new StringBuilder();
         for (int i = 0; i < nodes.size(); i++) {
             told.append(i == 0 ? "" : "\n").append(line(nodes.get(i)));
@@ -130,6 +182,91 @@ public final class Handles {
     public String references(Object node) {
         AttributeSet all = node instanceof Expression ? ((Expression) node).references() : ((QueryPlan) node).references();
         return list(all.toSeq());
+    }
+
+    /** The subquery expressions in an expression, or in those of a plan's own node; not those within another one's query. */
+    public String subqueries(Object node) {
+        List found = new ArrayList();
+        if (node instanceof Expression) {
+            subqueries((Expression) node, found);
+        } else {
+            scala.collection.Iterator all = ((QueryPlan) node).expressions().iterator();
+            while (all.hasNext()) {
+                subqueries((Expression) all.next(), found);
+            }
+        }
+        return lines(found);
+    }
+
+    private static void subqueries(Expression expression, List found) {
+        if (!expression.containsPattern(TreePattern$.MODULE$.PLAN_EXPRESSION())) {
+            return;
+        }
+        if (expression instanceof PlanExpression) {
+            found.add(expression);
+            return;
+        }
+        scala.collection.Iterator all = expression.children().iterator();
+        while (all.hasNext()) {
+            subqueries((Expression) all.next(), found);
+        }
+    }
+
+    /** The hidden column in which a scan tells file and row; nothing where it has none. */
+    public String metadata(Object scan) {
+        List found = new ArrayList();
+        scala.collection.Iterator all = ((QueryPlan) scan).output().iterator();
+        while (all.hasNext()) {
+            Attribute one = (Attribute) all.next();
+            if (hasField(one, "file_path") && !one.metadata().json().equals("{}")) {
+                found.clear();
+                found.add(one);
+            }
+        }
+        return lines(found);
+    }
+
+    public boolean hasField(Object expression, String name) {
+        DataType type = ((Expression) expression).dataType();
+        return type instanceof StructType && ((StructType) type).getFieldIndex(name).isDefined();
+    }
+
+    /** `expression IN (...)`: the values have its type, and stand here as texts, each with its length in front of it. */
+    public Object oneOf(Object expression, String values) {
+        DataType type = ((Expression) expression).dataType();
+        List found = new ArrayList();
+        int at = 0;
+        while (at < values.length()) {
+            int end = values.indexOf(':', at);
+            int next = end + 1 + Integer.parseInt(values.substring(at, end));
+            found.add(constant(values.substring(end + 1, next), type));
+            at = next;
+        }
+        return new In((Expression) expression, PythonUtils.toSeq(found));
+    }
+
+    /** A constant of the type of an expression. */
+    public Object constant(Object like, String text) {
+        return constant(text, ((Expression) like).dataType());
+    }
+
+    private static Literal constant(String text, DataType type) {
+        Object value;
+        if (type instanceof LongType) {
+            value = Long.valueOf(text);
+        } else if (type instanceof IntegerType) {
+            value = Integer.valueOf(text);
+        } else if (type instanceof ShortType) {
+            value = Short.valueOf(text);
+        } else if (type instanceof ByteType) {
+            value = Byte.valueOf(text);
+        } else if (type instanceof DecimalType) {
+            DecimalType kind = (DecimalType) type;
+            value = Decimal.apply(new BigDecimal(text), kind.precision(), kind.scale());
+        } else {
+            value = UTF8String.fromString(text);
+        }
+        return new Literal(value, type);
     }
 
     /** The rows of a physical plan, all of which come to the driver. What runs there goes by its session's settings. */

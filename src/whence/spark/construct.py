@@ -30,6 +30,7 @@ _BITS = 64
 _AT_ONCE = 10
 # What stands in a text for bytes that are none.
 _NO_TEXT = "\N{REPLACEMENT CHARACTER}"
+_MADE_OF_TEXT = ("tinyint", "smallint", "int", "bigint", "string")
 _PLAIN_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "string", "date")
 
 
@@ -85,14 +86,29 @@ def id_of(named: JavaObject) -> int:
 
 
 def _id_of(named: JavaObject) -> int:
-    told = named.__dict__.get(ID) or str(named.exprId().toString())
+    told = named.__dict__.get(ID) or _told_id(named)
     number, _, jvm = told.removeprefix("ExprId(").removesuffix(")").partition(",")
     here = getattr(named._gateway_client, _JVM, jvm)
     return int(number) if jvm == here else int(number) + (UUID(jvm).int << _BITS)
 
 
+def _told_id(named: JavaObject) -> str:
+    handles = handles_for(named)
+    told = "" if handles is None else str(handles.id(named))
+    return told or str(named.exprId().toString())
+
+
 def is_of_another_jvm(named: JavaObject) -> bool:
     return id_of(named) >= 1 << _BITS
+
+
+def _is_made_of_text(kind: str) -> bool:
+    """Whether Handles.java makes constants of this type."""
+    return kind in _MADE_OF_TEXT or kind.startswith("decimal(")
+
+
+def _is_of_16_bits(text: str) -> bool:
+    return not text or max(text) <= "\uffff"
 
 
 class Making(Contents):
@@ -209,21 +225,33 @@ class Making(Contents):
             return None
         kind = self.type_of(expr)
         distinct = {None if v is None else str(v) for v in values}
-        literals = [self._literal(v, kind) for v in sorted(v for v in distinct if v is not None)]
+        texts = sorted(v for v in distinct if v is not None)
         tests = []
-        if literals:
-            tests.append(self._exprs.In(expr, self.seq(literals)))
+        if texts:
+            tests.append(self._in(expr, texts, kind))
         if None in distinct:
             tests.append(self._exprs.IsNull(expr))
         return self.disjunction(tests) if tests else None
 
     def literal(self, value: object, like: Attr) -> Expr:
         """A value that was told to Python as a constant; it must have survived that."""
-        return self.null(like) if value is None else self._literal(str(value), self.type_of(like))
+        if value is None:
+            return self.null(like)
+        handles, kind = handles_for(like), self.type_of(like)
+        if handles is None or not _is_made_of_text(kind):
+            return self._literal(str(value), kind)
+        return handles.constant(like, str(value))
 
     def unpushed(self, expr: Expr) -> Expr:
         """The same value, in a form by which Spark gives no condition on it to a scan."""
         return self._exprs.KnownNullable(expr)
+
+    def _in(self, expr: Expr, texts: Sequence[str], kind: str) -> Expr:
+        handles = handles_for(expr)
+        # Lengths are Java's, which counts what is beyond 16 bits twice.
+        if handles is None or not _is_made_of_text(kind) or not all(map(_is_of_16_bits, texts)):
+            return self._exprs.In(expr, self.seq([self._literal(text, kind) for text in texts]))
+        return handles.oneOf(expr, "".join(f"{len(text)}:{text}" for text in texts))
 
     def _literal(self, text: str, kind: str) -> Expr:
         return self._text(text) if kind == "string" else self.parse(f"CAST('{text}' AS {kind})")
@@ -463,6 +491,12 @@ class Making(Contents):
     def limit_of_each(self, n: int, child: Plan) -> Plan:
         """The first rows of each partition, which Spark stops at."""
         return self._plans.LocalLimit(self.parse(str(n)), child)
+
+    def first_of_each(self, n: int, child: Plan) -> Plan:
+        """The first rows of each partition. Spark computes all of them, but compiles no code for that which it has
+        compiled before, as it does for a limit, whose counter has another name in every query."""
+        within = self._exprs.BitwiseAnd(self.position(), self.long((1 << POSITION_BITS) - 1))
+        return self.filter(self._exprs.LessThan(within, self.long(n)), child)
 
     def _new(self, make: Any, *args: object, last: object = None) -> JavaObject:
         """Call a constructor that has one to three more arguments in some releases, all with the default `last`."""

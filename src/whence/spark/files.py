@@ -196,7 +196,10 @@ class Files(ABC):
         return remembered(of_files(relation), "planned_files", lambda: self._planned_files(relation))
 
     def _planned_files(self, relation: Plan) -> Listing:
-        return self._listed(relation.relation().location().allFiles()) if self._lists_itself(relation) else {}
+        if not self._lists_itself(relation):
+            return {}
+        told = self.listed_below(relation)
+        return self._listed(relation.relation().location().allFiles()) if told is None else told[0]
 
     def files_of(self, relation: Plan) -> Listing:
         """The files as planned, or, where the plan lists files only when run, as they were when first asked for."""

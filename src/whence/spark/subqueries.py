@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from whence.spark.construct import Expr, Plan, class_name, id_of, to_list
 from whence.spark.executed import ExecutedQueries
 from whence.spark.judging import Judging, may
-from whence.spark.round_trips import SUBQUERIES
+from whence.spark.round_trips import SUBQUERIES, handles_for, nodes
 from whence.spark.shared import shared
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical"
@@ -53,9 +53,13 @@ class Subqueries(Judging):
         found: dict[int, Expr] = {}
         if not self._has_subqueries(plan):
             return []
-        for expr in to_list(plan.expressions().toSeq()):
-            for sub in self._subqueries_in(expr):
-                found.setdefault(id_of(sub), sub)
+        handles = handles_for(plan)
+        if handles is not None:
+            every = nodes(plan._gateway_client, handles.subqueries(plan))
+        else:
+            every = [sub for expr in to_list(plan.expressions().toSeq()) for sub in self._subqueries_in(expr)]
+        for sub in every:
+            found.setdefault(id_of(sub), sub)
         return list(found.values())
 
     def _has_subqueries(self, plan: Plan) -> bool:
@@ -68,6 +72,9 @@ class Subqueries(Judging):
         return "Exists alone" if alone else kind
 
     def _subqueries_in(self, expr: Expr) -> list[Expr]:
+        handles = handles_for(expr)
+        if handles is not None:
+            return nodes(expr._gateway_client, handles.subqueries(expr))
         if not expr.containsPattern(self._with_subquery):
             return []
         if self.is_a(expr, f"{_EXPRS}.PlanExpression"):

@@ -177,7 +177,7 @@ def in_no_branch(c: Catalyst, links: Sequence[Link], rows: Plan, *, local: bool)
         return []
     tells = list({id_of(attr): attr for link in lookups for attr, _ in link.when}.values())
     told = c.project([c.alias(attr, f"b{i}") for i, attr in enumerate(tells)], rows)
-    found = {tuple(row) for row in c.frame(told if local else c.distinct(told)).collect()}
+    found = set(c.rows(told if local else c.distinct(told)))
     at = {id_of(attr): i for i, attr in enumerate(tells)}
     there = {(i, branch) for row in found for i, branch in enumerate(row)}
     return [link for link in lookups if not all((at[id_of(attr)], branch) in there for attr, branch in link.when)]

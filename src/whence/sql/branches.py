@@ -7,6 +7,7 @@ are one union again, joined once with the keys that are asked for."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import functions as F
 
@@ -98,8 +99,8 @@ def _keys(c: Catalyst, asked: Plan, kept: Kept) -> Keys | None:
     if kept.total > _MOST:
         return None
     told = c.project([c.alias(c.told(attr), f"k{i}") for i, attr in enumerate(c.output(asked))], asked)
-    found: dict[int, dict[tuple[object, ...], None]] = {}
-    for branch, *key in c.frame(told if kept.local else c.distinct(told)).collect():
+    found: dict[Any, dict[tuple[object, ...], None]] = {}
+    for branch, *key in c.rows(told if kept.local else c.distinct(told)):
         found.setdefault(branch, {})[tuple(key)] = None
     return {branch: list(keys) for branch, keys in found.items()}
 

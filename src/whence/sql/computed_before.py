@@ -88,7 +88,7 @@ def wide(c: Catalyst, plan: Plan, quicker: Callable[[], Plan] | None = None, mos
 def _all_of(c: Catalyst, plan: Plan, most: int) -> Kept | None:
     try:
         # A partition that has more is cut off there, and then there are that many in all.
-        rows = c.keep(c.limit_of_each(most, plan))
+        rows = c.keep(c.first_of_each(most, plan), many=True)
     except (PySparkException, Py4JJavaError):  # one of the rows that are not needed may be what an expression fails on
         return None
     return rows if rows.total < most else None

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from whence.model import operators
 from whence.spark.frames import to_arrow
 from whence.sql.blocks import Link, Place, Reading, ReadingPlace, attrs_of, origin, same_branches
-from whence.sql.catalyst import Attr, Catalyst, Kept, id_of
+from whence.sql.catalyst import Attr, Catalyst, Kept, Plan, id_of
 from whence.sql.evaluation import Evaluation, Identities
 from whence.sql.found_rows import ids_of, rows_at
 from whence.sql.rules.join import BOTH_SIDES
@@ -82,7 +82,7 @@ def _distinct_rows(evaluation: Evaluation, number: int, shapes: Sequence[Sequenc
     at: Mapping[int, int] = {id_of(attr): i for i, attr in enumerate(attrs)}
     if kept.local:
         with c.quietly():
-            rows = _numbered(c, kept, attrs, told=True).collect()
+            rows = c.rows(_numbered(c, kept, attrs, told=True))
         return [
             len({tuple(row[at[id_of(a)]] for a in attrs_of(shape)) for row in rows if _is_in(shape, row, at)})
             for shape in shapes
@@ -90,7 +90,7 @@ def _distinct_rows(evaluation: Evaluation, number: int, shapes: Sequence[Sequenc
     if kept.total * len(attrs) <= MOST_VALUES:
         at, table = _table(evaluation, number, attrs)
         return [_different(shape, table, at) for shape in shapes]
-    frame = _numbered(c, kept, attrs, told=True)
+    frame = c.frame(_numbered(c, kept, attrs, told=True))
     columns = []
     names = {key: f"a{i}" for key, i in at.items()}
     for shape in shapes:
@@ -111,7 +111,7 @@ def _table(evaluation: Evaluation, number: int, attrs: Sequence[Attr]) -> tuple[
         all_of_them = list({id_of(attr): attr for attr in (*attrs, *attrs_of(readings))}.values())
         wanted = all_of_them if kept.total * len(all_of_them) <= MOST_VALUES else attrs
         with evaluation.c.quietly():
-            table = to_arrow(_numbered(evaluation.c, kept, wanted, told=True)).combine_chunks()
+            table = to_arrow(evaluation.c.frame(_numbered(evaluation.c, kept, wanted, told=True))).combine_chunks()
         known = evaluation.tables[number] = ({id_of(attr): i for i, attr in enumerate(wanted)}, table)
     return known
 
@@ -245,7 +245,7 @@ def _identities(evaluation: Evaluation, number: int, links: Sequence[Reading]) -
     attrs = attrs_of(links)
     if kept.local:
         with c.quietly():
-            rows = _numbered(c, kept, attrs).collect()
+            rows = c.rows(_numbered(c, kept, attrs))
         values = [np.array([row[i] for row in rows], dtype=object) for i in range(len(attrs))]
         there = [np.array([value is not None for value in column], dtype=bool) for column in values]
         values = [np.where(known, column, 0).astype(np.int64) for column, known in zip(values, there, strict=True)]
@@ -281,10 +281,10 @@ def _by_branch(links: Sequence[Reading]) -> Iterable[list[Reading]]:
     return alike.values()
 
 
-def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr], *, told: bool = False) -> DataFrame:
+def _numbered(c: Catalyst, kept: Kept, attrs: Sequence[Attr], *, told: bool = False) -> Plan:
     """Identities may have one name; by number (a0, a1, ...) each has its own. Told: values that Python can count."""
     columns = [c.told(attr) for attr in attrs] if told else attrs
-    return c.frame(c.project([c.alias(column, f"a{i}") for i, column in enumerate(columns)], kept.plan))
+    return c.project([c.alias(column, f"a{i}") for i, column in enumerate(columns)], kept.plan)
 
 
 def _distinct(ids: Identities) -> Identities:
@@ -298,7 +298,7 @@ def _counted(evaluation: Evaluation, kept: Kept, links: Sequence[Reading]) -> di
     c = evaluation.c
     attrs = attrs_of(links)
     names = {id_of(attr): f"a{i}" for i, attr in enumerate(attrs)}
-    frame = _numbered(c, kept, attrs)
+    frame = c.frame(_numbered(c, kept, attrs))
     plain = [link for link in links if not link.when]
     counts: dict[int, int] = {}
     with c.quietly():

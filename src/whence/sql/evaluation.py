@@ -455,6 +455,5 @@ def _few(c: Catalyst, asked: Plan, among: Kept | None) -> Few | None:
     """The asked keys as Python is told them; None if they are many."""
     local = among is not None and among.local
     told = c.project([c.alias(c.told(attr), f"k{i}") for i, attr in enumerate(c.output(asked))], asked)
-    rows = [tuple(row) for row in c.frame(told if local else c.limit(FEW + 1, c.distinct(told))).collect()]
-    rows = list(dict.fromkeys(rows))
+    rows = list(dict.fromkeys(c.rows(told if local else c.limit(FEW + 1, c.distinct(told)))))
     return rows if len(rows) <= FEW else None

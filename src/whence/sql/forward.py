@@ -261,7 +261,7 @@ def _hit_in_branches(c: Catalyst, below: Sequence[tuple[Lookup, Plan]]) -> _Hit:
     hint = None
     if kept.local and kept.total:
         told = [c.alias(c.told(a), "whence_value") for a in c.output(kept.plan)]
-        values = c.frame(c.project(told, kept.plan)).collect()
+        values = c.rows(c.project(told, kept.plan))
         hint = _hint(c, [tells, *below[0][0].asked], values) if len(values) <= FEW else None
     return _Hit(is_one(kept.plan), found, hint)
 
@@ -302,7 +302,7 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
     rows = c.project([c.alias_as(by_id[id_of(a)], a) for a in attrs], touched.plan) if attrs else None
     if touched.local and touched.total == 1 and all(map(c.is_plain, attrs)):
         told = [c.alias(c.told(a), "whence_value") for a in c.output(touched.plan)[: len(attrs)]]
-        values = c.frame(c.project(told, touched.plan)).collect()[0]
+        values = c.rows(c.project(told, touched.plan))[0]
         if all_survive(c, attrs, values):
             literals = {id_of(a): c.literal(value, a) for a, value in zip(attrs, values, strict=True)}
             one = c.substitute(link.condition, {**literals, **keys})
@@ -314,7 +314,7 @@ def _hit_by_rows(c: Catalyst, link: Lookup, below: Sequence[Plan]) -> _Hit:
         wanted = [c.alias(c.substitute(expr, {**by_id, **keys}), "whence_value") for _, expr in link.equalities]
         values_there = c.project(wanted, found)
         told = [c.alias(c.told(a), "whence_value") for a in c.output(values_there)]
-        sought = c.frame(c.project(told, values_there)).collect()
+        sought = c.rows(c.project(told, values_there))
         if len(sought) <= FEW:
             hint = _hint(c, [c.substitute(key, {**by_id, **keys}) for key, _ in link.equalities], sought)
     if touched.local:

@@ -46,8 +46,8 @@ def left_first(
     used = way.needed({id_of(a) for a in block.annotated.attrs} | also)
     if not used:
         return None
-    kept = c.keep(c.limit_of_each(_ROWS + 1, c.project(used, way.chosen)))
-    if kept.total > _ROWS or not kept.local:
+    kept = c.first(c.project(used, way.chosen), _ROWS)
+    if kept is None:
         return None
     found = way.exchanged(kept, used, lambda join, right, link: _wanted(c, join, right, link, kept, find))
     return found if found is None or condition is None else c.filter(condition, found)
@@ -197,7 +197,7 @@ def _wanted(
     if not pairs:
         return right
     told = c.project([c.alias(c.told(key), f"k{i}") for i, (key, _) in enumerate(pairs)], kept.plan)
-    values = c.frame(told).collect()
+    values = c.rows(told)
     if not values:
         return right
     if link is None or link.node.kind == "Join":

@@ -340,17 +340,13 @@ def _has_row_index(c: Catalyst, scan: Plan) -> bool:
 
 
 def _tells_row_index(c: Catalyst, scan: Plan) -> bool:
-    return c.has_field(_metadata(c, c.numbered(scan).withMetadataColumns()), "row_index")
-
-
-def _metadata(c: Catalyst, scan: Plan) -> Attr:
-    return next(a for a in reversed(c.output(scan)) if a.dataType().typeName() == "struct" and c.is_metadata(a))
+    return c.has_field(c.metadata(c.numbered(scan).withMetadataColumns()), "row_index")
 
 
 def _identify_files(c: Catalyst, plan: Plan) -> IdentifiedLeaf:
     columns = c.output(plan)
     scan = c.numbered(plan).withMetadataColumns()
-    metadata = _metadata(c, scan)
+    metadata = c.metadata(scan)
     if c.row_ids_of(plan) is not None:
         number, changed = (c.struct_field(metadata, name) for name in ROW_IDS[DELTA])
         ids = [c.alias(changed, FILE), c.alias(number, ROW)]

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from whence.model import COMPLETED, FAILED, Run
 from whence.model.lineage import INPUT, Change, Link, Observation, Seen, Use
-from whence.model.quiet import QUIET
+from whence.model.quiet import QUIET, told_of_kept
 from whence.model.redact import parse_redacted, redact
 from whence.watch.parse import moment, observe
 from whence.watch.sources import of_path
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from whence.watch.listener import Listener
     from whence.watch.watcher import Watcher
 
@@ -29,23 +31,25 @@ _SAVES = ("saveAsTextFile", "saveAsPickleFile", "saveAsSequenceFile", "saveAsHad
 
 
 class Patches:
-    def __init__(self, watcher: Watcher, listener: Listener) -> None:
+    def __init__(self, spark: SparkSession, watcher: Watcher, listener: Listener) -> None:
         self._watcher = watcher
         self._listener = listener
         self._undo: list[tuple[type, str, Any, Any]] = []
         self._frames = watcher.frames
         from pyspark import RDD
-        from pyspark.sql import SparkSession
+        from pyspark.sql import SparkSession as Sessions
 
         for name in _SAVES:
             self.wrap(RDD, name, self._saving)
-        self.wrap(SparkSession, "createDataFrame", self._creating)
+        self.wrap(Sessions, "createDataFrame", self._creating)
 
         from whence.spark.frames import ClassicDataFrame
 
         self._wrap_property(ClassicDataFrame, "rdd")
         for name in ("checkpoint", "localCheckpoint"):
             self.wrap(ClassicDataFrame, name, self._checkpointing)
+        self._told = told_of_kept(spark.sparkContext)
+        self._told.append(self._keeping)
         self._learning: object = None
         self._hook = _OnImport("pyspark.ml", lambda: self.quietly(self._learn))
 
@@ -57,6 +61,8 @@ class Patches:
 
     def remove(self) -> None:
         self._hook.remove()
+        if self._keeping in self._told:
+            self._told.remove(self._keeping)
         for owner, name, wrapper, original in reversed(self._undo):
             if owner.__dict__.get(name) is wrapper:  # otherwise somebody wrapped it again: then ours just passes on
                 setattr(owner, name, original)
@@ -122,6 +128,10 @@ class Patches:
         if plan is not None:
             self.quietly(self._note_checkpoint, plan, kept)
         return kept
+
+    def _keeping(self, frame: Any, kept: Any) -> None:
+        if self._watcher.active and (plan := self.quietly(self._listener.plan, frame)) is not None:
+            self.quietly(self._note_checkpoint, plan, kept)
 
     def _note_checkpoint(self, plan: str, kept: Any) -> None:
         if len(self._watcher.checkpoints) > 1000:

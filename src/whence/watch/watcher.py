@@ -89,7 +89,7 @@ class Watcher:
         atexit.register(self.close)
         from whence.watch.patches import Patches
 
-        self._patches = Patches(self, self._listener)
+        self._patches = Patches(spark, self, self._listener)
 
     @property
     def active(self) -> bool:
