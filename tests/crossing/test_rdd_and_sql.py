@@ -136,3 +136,17 @@ def test_a_source_that_cannot_be_read_is_in_nobody_elses_way(spark: SparkSession
         trace = w.backward(lines.filter(lambda line: line == "B"))
         assert [row[0] for row in trace["there.txt"].collect()] == ["b"]
         assert trace.verify().ok
+
+
+def test_a_trace_that_ends_at_what_an_earlier_program_had_is_printed(spark: SparkSession, tmp_path: Path) -> None:
+    """How many rows there were at its steps is not known any more; how many witnesses, and which, is."""
+    saved = str(tmp_path / "saved")
+    with whence.attach(spark, store=tmp_path / "store") as w:
+        w.context.parallelize([("a", 1), ("b", 2), ("a", 3)], 1).reduceByKey(add, 1).map(
+            lambda pair: f"{pair[0]},{pair[1]}"
+        ).saveAsTextFile(saved)
+    with whence.attach(spark, store=tmp_path / "store") as later:
+        trace = later.backward(later.spark.read.text(saved).where("value = 'a,4'"))
+        assert list(trace.witness_counts.values()) == [2]
+        assert "2 witnesses" in str(trace)
+        assert "2 witnesses" in trace._repr_html_()

@@ -322,9 +322,11 @@ class Check:
             if names[number] not in self.case.tables:
                 if frame.isEmpty():  # written without a row, and so without a file
                     continue
-                told = [note for note in trace.ended if names[number] in note]
-                assert any("may come out otherwise each time" in note for note in told), (
-                    f"the way ends at {names[number]}: {told}"
+                # The note names the place, and a table's name goes on behind its place's.
+                told = [note for note in trace.ended if f" {names[number].partition('_')[0]}:" in note]
+                whys = ("may come out otherwise each time", "knows its rows by their place in it")
+                assert any(why in note for note in told for why in whys), (
+                    f"the way ends at {names[number]}: {told} of {trace.ended}"
                 )
                 raise Ended
             row = F.expr(self.case.tables[names[number]].number)

@@ -54,6 +54,9 @@ def test_what_no_call_takes_is_told_in_a_sentence(w: whence.Session, spark: Spar
         (lambda: t.exclude(5), "a DataFrame over the same sources, not 5"),
         (lambda: t.first_rows("range", "all"), "a whole number from 0 on"),
         (lambda: t.fixture(None), "not None"),
+        (lambda: t.show(height="tall"), "a whole number from 1 on, not 'tall'"),
+        (lambda: t.show(height=-3), "a whole number from 1 on, not -3"),
+        (lambda: w.show(height=None), "a whole number from 1 on, not None"),
         (lambda: whence.attach(spark, store=5), "A store is a directory"),
     ]
     for call, words in calls:

@@ -105,3 +105,18 @@ def test_a_pivot_by_dataframe_operations_is_told_for_each_output(session: whence
     assert first is not None
     assert (first.id, first.outcome) == (3, "filtered")  # without it the row is not asked for
     assert trace.verify().ok
+
+
+def test_what_was_written_down_above_a_group_keeps_its_columns(session: whence.Session) -> None:
+    """Rows that tie are numbered as it happens, so the numbers are captured, with what each row came from."""
+    refunds = "sum(amount) FILTER (WHERE kind = 'refund')"
+    numbered = session.spark.sql(
+        f"SELECT customer, refunds, row_number() OVER (ORDER BY n) AS place FROM "
+        f"(SELECT customer, {refunds} AS refunds, max(amount) > -10000 AS n FROM orders GROUP BY customer)"
+    )
+    with session.capture():
+        assert len(numbered.collect()) == 3
+    for columns in (["place"], ["refunds"], ["customer", "place"]):
+        trace = session.backward(numbered, columns=columns)
+        assert {row.id for row in trace["orders"].collect()} >= {3, 6}
+        assert trace.verify().ok

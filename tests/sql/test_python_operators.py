@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -285,3 +286,18 @@ def test_batches_of_a_barrier_are_proven(w: whence.Session, t: DataFrame) -> Non
         assert [row.rid for row in trace["t"].collect()] == [1]
         assert trace.verify().ok
         assert [row.rid for row in trace.replay().collect()] == [1]
+
+
+@since("4.0", "aggregates of pandas' without keys")
+def test_a_value_of_all_rows_by_pandas_is_proven(w: whence.Session, tmp_path: Path) -> None:
+    """Spark 4.3 does not plan a query in which two such values stand, and a proof compares two."""
+
+    @F.pandas_udf("bigint")  # type: ignore[call-overload]
+    def largest(v: pd.Series) -> int:
+        return int(v.max())
+
+    path = str(tmp_path / "numbers")
+    w.spark.range(5).write.parquet(path)
+    trace = w.backward(w.spark.read.parquet(path).agg(largest("id").alias("id")))
+    assert trace.verify().ok
+    assert trace.witness_counts == {"numbers": 5}

@@ -401,3 +401,41 @@ def test_what_was_computed_of_two_states_is_not_taken_for_the_states_exchanged(
             wanted = {"before": [11], "after": [11, 12, 13]}
             assert [left, right] == [wanted[name] for name in names]
             assert rows(trace.replay()) == rows(report)
+
+
+def test_rows_of_a_captured_table_that_is_joined_with_itself(w: whence.Session, tmp_path: Path) -> None:
+    """Both sides are the same query, whose columns Spark renames on one side."""
+    source, written = str(tmp_path / "numbers"), str(tmp_path / "written")
+    w.spark.range(6).selectExpr("id", "id % 3 AS k").write.parquet(source)
+    w.spark.read.parquet(source).createOrReplaceTempView("numbers_of_two")
+    with w.capture():
+        w.spark.sql(
+            "SELECT any_value(l.k) AS k, any_value(l.id) AS some, sum(l.id) AS total FROM numbers_of_two l "
+            "LEFT ANTI JOIN numbers_of_two r ON l.id = r.id AND r.k > 1 GROUP BY l.k"
+        ).write.parquet(written)
+    w.spark.read.parquet(written).createOrReplaceTempView("written_for_two")
+    joined = w.spark.sql(
+        "WITH twice AS (SELECT k, total FROM written_for_two) "
+        "SELECT l.k, l.total, r.k AS other FROM twice l JOIN twice r ON l.k = r.k"
+    )
+    trace = w.backward(joined)
+    outputs = {row.output: row.k for row in trace.outputs().collect()}
+    found = {(outputs[row.output], row.record) for row in trace.associations().collect()}
+    assert sorted(outputs.values()) == [0, 1]
+    assert len(found) == trace.witness_counts["numbers_of_two"] == 4
+    assert trace.verify().ok
+
+
+def test_one_place_by_two_paths_is_told(w: whence.Session, tmp_path: Path) -> None:
+    real, made = tmp_path / "real", tmp_path / "made"
+    numbers(w, 1, 2, 3).write.parquet(str(real))
+    with w.capture():
+        numbers(w, 1, 2, 3).write.parquet(str(made))
+    for place in (real, made):
+        (tmp_path / f"link to {place.name}").symlink_to(place)
+    there, here = (w.spark.read.parquet(str(tmp_path / name)) for name in ("real", "link to real"))
+    with pytest.raises(whence.WhenceError, match="are one place, reached by a link"):
+        w.forward(here.where("n = 2"), to=there.where("n > 1"))
+    trace = w.backward(w.spark.read.parquet(str(tmp_path / "link to made")).where("n = 2"))
+    assert [row.n for row in trace["link to made"].collect()] == [2]
+    assert [note for note in trace.ended if f"a link to file:{made}" in note]

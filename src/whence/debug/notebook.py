@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from html import escape
 from importlib.resources import files
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whence.debug.saving import PLACE, plain_rows
-from whence.model import Dataset
+from whence.model import Dataset, WhenceError
 from whence.model.lineage import ColumnEdge, Edge
 from whence.model.text import readable
 
@@ -56,7 +57,13 @@ class Shown:
         return f"<{self.summary}; a notebook shows it as a graph, .save('graph.html') writes it>"
 
 
+def _require_pixels(height: object) -> None:
+    if isinstance(height, bool) or not isinstance(height, Integral) or height < 1:
+        raise WhenceError(f"height= is how many pixels high it is shown, a whole number from 1 on, not {height!r}.")
+
+
 def show_trace(trace: Trace, height: int = HEIGHT) -> Shown:
+    _require_pixels(height)
     counts = trace.step_counts()
     steps = [
         {
@@ -95,6 +102,7 @@ def show_lineage(
     height: int = HEIGHT,
 ) -> Shown:
     """The lineage of one dataset; without one, all that the catalogue knows to hold now."""
+    _require_pixels(height)
     ways = ("backward", "forward") if direction == "both" else (direction,)
     root: Dataset | None = None
     edges: list[Edge] = []

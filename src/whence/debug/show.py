@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from whence.model import SourceChanged, WhenceError
 from whence.model.html import html_table
 from whence.model.text import readable, visible
 from whence.progress import so_far, working
@@ -73,7 +74,7 @@ def picture_of(trace: Trace) -> Picture:
     with working("tracing"):
         steps = tuple(_StepLine(step.operator, step.text, step.depth) for step in trace.steps)
         so_far(shown := tree_lines(steps, top))
-        steps = tuple(replace(step, rows=rows) for step, rows in zip(steps, trace.step_counts(), strict=True))
+        steps = tuple(replace(step, rows=rows) for step, rows in zip(steps, _counts(trace), strict=True))
         so_far(shown := tree_lines(steps, top))
         sources: list[_SourceTable] = []
         with working("reading the first witness rows"):
@@ -81,6 +82,16 @@ def picture_of(trace: Trace) -> Picture:
                 sources.append(_source(trace, name, count))
                 so_far(shown := [*shown, *_source_lines(sources[-1])])
         return Picture(trace.direction, trace.widened, trace.ended, steps, tuple(sources), trace.reruns)
+
+
+def _counts(trace: Trace) -> Sequence[int | None]:
+    """None are shown where an earlier program's records are needed for one that nobody has any more."""
+    try:
+        return trace.step_counts()
+    except SourceChanged:
+        raise
+    except WhenceError:
+        return [None] * len(trace.steps)
 
 
 def _source(trace: Trace, name: str, count: int) -> _SourceTable:

@@ -123,7 +123,8 @@ class Keeping(Subqueries, Lakes):
         return frame.collect()
 
     def materialise(self, plan: Plan) -> DataFrame:
-        """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay.
+        """Compute now and keep in Spark's block manager; the plan below is cut off, the ids of attributes stay, unless
+        two sides of a join below have some in common (`as_named_by`).
 
         Spark's context cleaner drops the blocks when the DataFrame is garbage; `release` drops what is left."""
         frame = self.wide_frame(self.taken(plan))
@@ -220,6 +221,13 @@ class Keeping(Subqueries, Lakes):
             return kept
         pairs = zip(self.output(kept), to_list(own), strict=True)
         return self.project([self.alias_as(old, new) for old, new in pairs], kept)
+
+    def as_named_by(self, plan: Plan, computed: DataFrame) -> DataFrame:
+        """The computed rows of a plan under its own attributes: where two sides of a join have attributes in common,
+        Spark renames those of one of them when it analyses the plan."""
+        kept = self.plan_of(computed)
+        own = self._under(kept, plan.output())
+        return computed if own is kept else self.frame(own)
 
     def is_tied(self, plan: Plan) -> bool | None:
         """Whether the query gives two rows, and these are equal in all columns, as Spark compares what it sorts by, and

@@ -13,7 +13,7 @@ from whence.model import WhenceError, operators
 from whence.progress import working
 from whence.sql.blocks import Reading, is_there
 from whence.sql.builder import Builder
-from whence.sql.catalyst import Catalyst
+from whence.sql.catalyst import Catalyst, Plan
 from whence.sql.moments import at_one_moment
 from whence.sql.rules import RULES
 from whence.sql.selection import asked_by_key
@@ -22,6 +22,8 @@ from whence.sql.tree import Node
 from whence.sql.versions import require_unchanged
 
 _ROW_BY_ROW = (*operators.LOOKED_THROUGH, *operators.PLACEMENT, "Project", "Filter", "Sort", "Generate", "Union")
+# So many asked rows come to the driver before Spark is asked for their files alone.
+FEW = 100
 # Joins that lose, with a row of this side, only what was made from it.
 _KEPT_SIDE = {
     "Inner": (0, 1),
@@ -64,10 +66,18 @@ def _found(c: Catalyst, tree: Node, leaf: Node, made: int | None, groupings: int
     asked = [is_there(c, link), *([] if condition is None else [condition])]
     rows = c.filter(c.conjunction(asked), block.annotated.plan)
     with working("looking where the rows were written"), c.quietly():
-        numbers = {row[0] for row in c.frame(c.distinct(c.project([link.attrs[0]], rows))).collect()}
+        numbers = _distinct(c, c.project([link.attrs[0]], rows))
     if not numbers <= paths.keys() or set(paths.values()) != set(c.files_of(leaf.plan)):  # spelled in another way
         return None
     return {paths[number] for number in numbers}
+
+
+def _distinct(c: Catalyst, numbers: Plan) -> set[int]:
+    """Mostly few rows are asked about: these come as they are, in one job without a shuffle."""
+    some = c.frame(c.limit_of_each(FEW, numbers)).collect()
+    if len(some) >= FEW:  # a partition that has more was cut off there
+        some = c.frame(c.distinct(numbers)).collect()
+    return {row[0] for row in some}
 
 
 def _way(node: Node, leaf: Node) -> list[tuple[Node, int]] | None:

@@ -121,7 +121,12 @@ class Builder:
         (inner,) = node.children
         self._facts[inner] = fact
         place = len(self.places)
-        annotated = self.annotate(inner)
+        # What was written down is about whole rows, and has the columns of that.
+        some, self.some_columns = self.some_columns, False
+        try:
+            annotated = self.annotate(inner)
+        finally:
+            self.some_columns = some
         if inner not in self._taken:
             annotated = Annotated(self.kept(inner, facts.ROWS, annotated.plan), annotated.links)
             self.places[place] = Place(inner, annotated, self._block)

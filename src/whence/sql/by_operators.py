@@ -17,7 +17,7 @@ from whence.model.verdict import PROVEN, Proof, Verdict
 from whence.sql import SqlLineage, found_rows
 from whence.sql.evaluation import Evaluation
 from whence.sql.replay import Restriction, restricted, restricted_at
-from whence.sql.verify import compare, unsorted
+from whence.sql.verify import apart, compare, unsorted
 
 _BY_THEMSELVES = ("Window", "Aggregate", "Join")
 HOW = (
@@ -42,6 +42,6 @@ def proven_by_operators(
         return None
     for place in places:
         again = restricted_at(lineage, by_itself, place.node)
-        if compare(c.frame(held[place.node]), again, extras_count=False).missing:
+        if compare(apart(c, c.frame(held[place.node])), again, extras_count=False).missing:
             return None
     return Verdict(True, proofs=(Proof("", PROVEN, HOW),))

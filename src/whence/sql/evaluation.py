@@ -256,7 +256,8 @@ def _backward(lineage: SqlLineage, root: Plan | None, per_output: bool) -> Evalu
     evaluation = Evaluation(lineage)
     if per_output:
         output = c.alias(c.position(), OUTPUT)
-        numbered = c.materialise(c.with_position(plan, output))
+        named = c.with_position(plan, output)
+        numbered = c.as_named_by(named, c.materialise(named))
         evaluation.output = output.toAttribute()
         evaluation.rows = numbered
         plan = c.plan_of(numbered)

@@ -39,7 +39,15 @@ from whence.sql.line_rows import places_of, rows_at, why_not_by_byte
 from whence.sql.replay import Alike, ReplayedStep, Restriction, not_on_the_way, restricted, stepwise
 from whence.sql.selection import gives_one_row
 from whence.sql.sources import is_of_parameters
-from whence.sql.verify import as_asked, compare, compare_steady, require_same_rows, unsorted, without_barriers
+from whence.sql.verify import (
+    apart,
+    as_asked,
+    compare,
+    compare_steady,
+    require_same_rows,
+    unsorted,
+    without_barriers,
+)
 
 # Up to this many identities are sent to every executor.
 _SENT = 200_000
@@ -277,6 +285,7 @@ class SqlQuestion:
             again = unsorted(c, restricted(self.lineage, None, restriction))
             if any(node.kind in operators.PYTHON_BATCHES for node in self.lineage.tree.walk()):
                 asked, again = without_barriers(c, asked), without_barriers(c, again)
+            asked = apart(c, asked)
             verdict = compare(asked, again, extras_count=extras_count)
             if not verdict.ok and self.lineage.wavering:
                 return compare_steady(asked, again, self.lineage.wavering, extras_count)

@@ -127,6 +127,13 @@ def _without_sort(c: Catalyst, plan: Plan) -> Plan | None:
     return None if below is None else c.with_children(plan, [below])
 
 
+def apart(c: Catalyst, df: DataFrame) -> DataFrame:
+    """The same rows, computed where an aggregate of pandas' gives them: Spark 4.3 does not plan a query in which two of
+    these stand that have no keys."""
+    plan = c.plan_of(df)
+    return c.materialise(plan) if c.aggregates_in_python(plan) else df
+
+
 def without_barriers(c: Catalyst, df: DataFrame) -> DataFrame:
     """The same query without barrier execution, of which Spark takes no unions."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+from whence.spark.paths import behind_links
 from whence.sql import facts, plans
 from whence.sql.alike_writes import merged
 from whence.sql.catalyst import Attr, Catalyst, Expr, Plan, class_name
@@ -218,6 +219,8 @@ def beneath(c: Catalyst, leaf: Plan, passage: Passage, holding: Holding | None =
     if not writes:
         if c.is_file_scan(leaf) and c.tells_files(leaf) and (other := _written_as(c, leaf)) is not None:
             passage.end(name, f"it, or a part of it, was written under capture as {other}, and is read otherwise")
+        elif place is not None and (real := behind_links(place)) is not None and passage.writes_to(c, real):
+            passage.end(name, f"it is a link to {real}, which was written under capture: read it by that path")
         return None
     assert place is not None
     passage.unsure, passage.chars = False, char_types(c, leaf) if c.is_file_scan(leaf) else {}
