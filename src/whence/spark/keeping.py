@@ -37,6 +37,7 @@ FEW_TEXTS = 127
 MOST_FETCHED = 64_000
 # What reads no more bytes than this has not so many partitions that the first rows of each were many.
 MOST_READ = 512 << 20
+LITTLE_READ = 1 << 20
 _NARROW = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
 
 _FOR_FEW_ROWS = {
@@ -185,8 +186,10 @@ class Keeping(Subqueries, Lakes):
 
     def first(self, plan: Plan, most: int) -> Kept | None:
         """The rows, on the driver, if they are so few; Spark stops at the next one of each partition."""
-        if self._at_hand is not None and self._is_narrow(plan) and self._length_of(plan) <= MOST_READ:
-            frame = self.wide_frame(self.taken(plan))
+        length = self._length_of(plan) if self._at_hand is not None and self._is_narrow(plan) else math.inf
+        if self._at_hand is not None and length <= MOST_READ:
+            plain = length <= LITTLE_READ  # which takes less than to compile code for it
+            frame = self.small_frame(self.taken(plan)) if plain else self.wide_frame(self.taken(plan))
             rows = self._at_hand.first(frame._jdf.queryExecution(), most)
             if rows is None:
                 return None

@@ -7,6 +7,8 @@ of fewer rows would have other values, which might be asked for too."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from pyspark.errors import PySparkException
 
 from whence.model import WhenceError, operators
@@ -74,10 +76,10 @@ def _found(c: Catalyst, tree: Node, leaf: Node, made: int | None, groupings: int
 
 def _distinct(c: Catalyst, numbers: Plan) -> set[int]:
     """Mostly few rows are asked about: these come as they are, in one job without a shuffle."""
-    some = c.frame(c.limit_of_each(FEW, numbers)).collect()
-    if len(some) >= FEW:  # a partition that has more was cut off there
-        some = c.frame(c.distinct(numbers)).collect()
-    return {row[0] for row in some}
+    few = c.first(numbers, FEW)
+    if few is None:
+        return {row[0] for row in c.frame(c.distinct(numbers)).collect()}
+    return {cast("int", number) for (number,) in c.rows(few.plan)}
 
 
 def _way(node: Node, leaf: Node) -> list[tuple[Node, int]] | None:
