@@ -114,6 +114,9 @@ public final class AtHand {
             return null;
         }
         List columns = list(((LogicalPlan) plan).output());
+        if (columns.isEmpty()) { // how many rows there are could not be told
+            return null;
+        }
         StringBuilder told = new StringBuilder().append(columns.size()).append(';');
         DataType[] types = new DataType[columns.size()];
         for (int i = 0; i < types.length; i++) {
