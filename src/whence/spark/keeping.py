@@ -37,6 +37,7 @@ FEW_TEXTS = 127
 MOST_FETCHED = 64_000
 # What reads no more bytes than this has not so many partitions that the first rows of each were many.
 MOST_READ = 512 << 20
+# Less than this is read in less time than code for it is compiled.
 LITTLE_READ = 1 << 20
 _NARROW = ("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "date", "timestamp")
 
@@ -186,10 +187,10 @@ class Keeping(Subqueries, Lakes):
 
     def first(self, plan: Plan, most: int) -> Kept | None:
         """The rows, on the driver, if they are so few; Spark stops at the next one of each partition."""
-        length = self._length_of(plan) if self._at_hand is not None and self._is_narrow(plan) else math.inf
+        length = self._length_of(plan) if self._is_narrow(plan) else math.inf
         if self._at_hand is not None and length <= MOST_READ:
-            plain = length <= LITTLE_READ  # which takes less than to compile code for it
-            frame = self.small_frame(self.taken(plan)) if plain else self.wide_frame(self.taken(plan))
+            made = self.small_frame if length <= LITTLE_READ else self.wide_frame
+            frame = made(self.taken(plan))
             rows = self._at_hand.first(frame._jdf.queryExecution(), most)
             if rows is None:
                 return None

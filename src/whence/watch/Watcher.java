@@ -6,7 +6,6 @@
  */
 package whence;
 
-import java.lang.reflect.Method;
 import java.util.ArrayDeque;
 import java.util.LinkedHashMap;
 import org.apache.spark.scheduler.SparkListener;
@@ -211,11 +210,11 @@ public class Watcher extends SparkListener {
         try {
             if (rdd instanceof org.apache.spark.rdd.HadoopRDD) {
                 Object conf = Reading.call(rdd, "getJobConf");
-                return String.valueOf(call(conf, "get", "mapreduce.input.fileinputformat.inputdir"));
+                return String.valueOf(Reading.called(conf, "get", String.class, "mapreduce.input.fileinputformat.inputdir"));
             }
             if (rdd instanceof org.apache.spark.rdd.NewHadoopRDD) {
                 Object conf = Reading.call(rdd, "getConf");
-                return String.valueOf(call(conf, "get", "mapreduce.input.fileinputformat.inputdir"));
+                return String.valueOf(Reading.called(conf, "get", String.class, "mapreduce.input.fileinputformat.inputdir"));
             }
         } catch (Throwable ignored) {
         }
@@ -395,10 +394,5 @@ public class Watcher extends SparkListener {
         if (lines.size() < capacity) {
             add("{\"what\":\"problem\",\"text\":" + Reading.quote(Reading.cut(String.valueOf(problem), 1000)) + "}");
         }
-    }
-
-    static Object call(Object target, String method, String argument) throws Exception {
-        Method found = target.getClass().getMethod(method, new Class[] {String.class});
-        return found.invoke(target, new Object[] {argument});
     }
 }
